@@ -1,6 +1,7 @@
 import { cell } from "./cell.ts";
 import { setClock } from "./clock.ts";
 import { type Problem, problemIn, unanswered, unsendable } from "./problem.ts";
+import { stored } from "./remembered.ts";
 
 export interface Caller {
   tenant: string;
@@ -27,6 +28,9 @@ export function may(scope: string): boolean {
   return session.get().caller?.scopes.includes(scope) ?? false;
 }
 
+/** The token of this tab, which a reload of the page uses again. */
+const kept = stored("sessionStorage", "token");
+
 /** The last attempt to sign in. If no response arrived, the same code or token can be sent again. */
 let attempt: () => Promise<void> = begin;
 
@@ -41,7 +45,7 @@ export function tryAgain(): Promise<void> {
 export function begin(): Promise<void> {
   const code = /^#code=(.+)$/.exec(location.hash)?.[1];
   if (location.hash) history.replaceState(history.state, "", location.pathname + location.search);
-  return code === undefined ? look(kept()) : trade(code);
+  return code === undefined ? look(kept.read()) : trade(code);
 }
 
 async function trade(code: string): Promise<void> {
@@ -81,7 +85,7 @@ const NO_TOKEN = unsendable("This is not a token. A token is mr_ followed by let
 function enter({ token, caller }: { token?: string; caller: Caller }): void {
   setClock(caller.at);
   attempt = begin;
-  keep(token);
+  kept.write(token);
   session.set({ state: "in", ...(token && { token }), caller, nth: session.get().nth + 1 });
 }
 
@@ -90,7 +94,7 @@ function out(why?: Problem): void {
   const { caller, nth, state } = session.get();
   const isOpen = state === "in" || state === "again";
   // After a failure with another status, the token is kept, so that a reload tries the token again.
-  if (why?.status === 401) keep();
+  if (why?.status === 401) kept.write();
   session.set({ state: isOpen ? "again" : "out", nth, ...(isOpen && caller && { caller }), ...(why && { why }) });
 }
 
@@ -100,27 +104,6 @@ export function expired(why: Problem): void {
 
 export function signOut(): void {
   attempt = begin;
-  keep();
+  kept.write();
   session.set({ state: "out", nth: session.get().nth });
-}
-
-const KEPT = "millrace token";
-
-/** The token that this tab stored before the page was reloaded. */
-function kept(): string | undefined {
-  try {
-    return sessionStorage.getItem(KEPT) ?? undefined;
-  } catch {
-    // If the browser's storage is disabled, a reload asks for a token.
-    return undefined;
-  }
-}
-
-function keep(token?: string): void {
-  try {
-    if (token) sessionStorage.setItem(KEPT, token);
-    else sessionStorage.removeItem(KEPT);
-  } catch {
-    // The browser's storage may be disabled, as in `kept`.
-  }
 }

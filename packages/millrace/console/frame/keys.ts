@@ -1,7 +1,7 @@
 import type { RefObject } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { cell } from "../data/cell.ts";
-import { remembered } from "./remembered.ts";
+import { remembered } from "../data/remembered.ts";
 
 /**
  * Key handlers by key name. The name `g i` means two keys in sequence. If a handler returns false, the next lower layer handles the key.

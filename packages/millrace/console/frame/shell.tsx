@@ -4,13 +4,13 @@ import { useCell } from "../data/cell.ts";
 import { clock } from "../data/clock.ts";
 import { isPaused, live, pause } from "../data/live.ts";
 import { needed, notices, takeAway } from "../data/notices.ts";
+import { remembered } from "../data/remembered.ts";
 import { session, signOut } from "../data/session.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { Icon } from "../parts/icon.tsx";
-import { LOCAL_ZONE, timeZone, zone } from "../parts/text.tsx";
+import { LOCAL_ZONE, rounded, timeZone, zone } from "../parts/text.tsx";
 import { SCREENS, screenAt } from "../screens/index.ts";
 import { isSheetShown, singleKeys, useKeys } from "./keys.ts";
-import { remembered } from "./remembered.ts";
 import { go, hrefOf, Link, type Place, usePlace } from "./router.tsx";
 import { Search } from "./search.tsx";
 import { SignInAgain } from "./sign-in.tsx";
@@ -106,7 +106,7 @@ function LiveDot() {
   const { state, heardAt, behindSince } = useCell(live);
   const now = useCell(clock);
   const asOf = behindSince === 0 ? heardAt : Math.min(heardAt, behindSince);
-  const age = heardAt === 0 ? "" : ageOf(Math.max(0, now - asOf));
+  const age = heardAt === 0 ? "" : rounded(Math.max(0, now - asOf));
   return (
     <button type="button" class="plain live" data-state={state} onClick={turnLive} title={`${state === "paused" ? "Resume" : "Pause"} (p)`}>
       <svg viewBox="0 0 10 10" width="10" height="10" aria-hidden="true">
@@ -115,11 +115,6 @@ function LiveDot() {
       {WORDS[state]} <span class="age">{age}</span>
     </button>
   );
-}
-
-function ageOf(ms: number): string {
-  const seconds = Math.round(ms / 1000);
-  return seconds < 60 ? `${seconds} s` : seconds < 3600 ? `${Math.floor(seconds / 60)} min` : `${Math.floor(seconds / 3600)} h`;
 }
 
 const theme = remembered<"system" | "light" | "dark">("theme", "system");

@@ -160,17 +160,14 @@ function Example({ doubt, take }: { doubt: Doubt; take: (text: string) => void }
   );
 }
 
-export function JsonField({
-  label,
-  text,
-  change,
-  mayBeEmpty = false,
-}: {
+interface JsonFieldProps {
   label: string;
   text: string;
   change: (text: string) => void;
   mayBeEmpty?: boolean;
-}) {
+}
+
+export function JsonField({ label, text, change, mayBeEmpty = false }: JsonFieldProps) {
   const { wrong } = writtenJson(text);
   return (
     <label class="field">
@@ -181,35 +178,20 @@ export function JsonField({
   );
 }
 
-export type Doubt = Pick<Item<"/v1/effects">, "key" | "instance_id" | "step" | "item" | "input" | "answered">;
-
-interface Earlier {
-  output?: unknown;
-  instance?: string;
-}
+type Doubt = Pick<Item<"/v1/effects">, "key" | "instance_id" | "workflow" | "step" | "item" | "input" | "answered">;
 
 const LOOKED_AT = "3";
 
 /** Finds a recorded output of an effect's step: in the same instance, or otherwise in an instance that completed recently. */
-async function earlierOutput({ key, instance_id, step }: Doubt): Promise<Result<Earlier>> {
-  const answered = async (id: string): Promise<Earlier | undefined> => {
-    const effects = await get("/v1/instances/:id/effects", { param: { id } });
-    if (!effects.ok) return undefined;
-    const one = effects.data.items.findLast(
-      (effect) => effect.step === step && effect.key !== key && effect.state === "done" && !effect.skipped && effect.output_ref === null,
-    );
-    return one && { output: one.output, instance: id };
-  };
-  const own = await answered(instance_id);
-  if (own) return { ok: true, data: own };
-  const instance = await get("/v1/instances/:id", { param: { id: instance_id } });
-  if (!instance.ok) return instance;
-  const { workflow } = instance.data;
+async function earlierOutput({ key, instance_id, step, workflow }: Doubt): Promise<Result<{ output?: unknown; instance?: string }>> {
   const others = await get("/v1/instances", { query: { workflow, status: "complete", limit: LOOKED_AT } });
   if (!others.ok) return others;
-  for (const { id } of others.data.items) {
-    const found = await answered(id);
-    if (found) return { ok: true, data: found };
+  for (const instance of [instance_id, ...others.data.items.map(({ id }) => id)]) {
+    const effects = await get("/v1/instances/:id/effects", { param: { id: instance } });
+    const found = (effects.ok ? effects.data.items : []).findLast(
+      (effect) => effect.step === step && effect.key !== key && effect.state === "done" && !effect.skipped && effect.output_ref === null,
+    );
+    if (found) return { ok: true, data: { output: found.output, instance } };
   }
   return { ok: true, data: {} };
 }

@@ -31,31 +31,22 @@ const SHAPED: Readonly<Record<string, OwnShape>> = {
   ...{ held: "barred", blocked: "barred", stopped: "barred", halted: "barred", rejected: "barred", refused: "barred" },
 };
 
-const TONES: Readonly<Record<string, Tone>> = {
-  ...{ complete: "green", done: "green", confirmed: "green", applied: "green", approved: "green", replayed: "green", active: "green" },
-  ...{ running: "blue", claimed: "blue", open: "blue", going: "blue", starts: "blue", follows: "blue", sent: "blue" },
-  ...{ retrying: "amber", overdue: "amber", failed: "amber", narrowed: "amber" },
-  ...{ waiting: "violet", sleeping: "violet", pending: "violet", full: "violet" },
-  ...{
-    taken: "green",
-    delivered: "green",
-    stated: "green",
-    on_its_way: "blue",
-    in_transit: "blue",
-    moving: "blue",
-    delayed: "violet",
-    held: "red",
-    blocked: "red",
-    unknown: "orange",
-  },
-  in_doubt: "orange",
-  ...{ critical: "red", firing: "amber", warning: "amber", "dead letter": "red", "ended with failures": "red" },
-  ...{ errored: "red", dead: "red", timed_out: "red", refused: "red", rejected: "red", halted: "red", stopped: "red" },
-  ...{ paused: "grey", aborted: "grey" },
+const WORDS: Readonly<Partial<Record<Tone, readonly string[]>>> = {
+  green: ["complete", "done", "confirmed", "applied", "approved", "replayed", "active", "taken", "delivered", "stated"],
+  blue: ["running", "claimed", "open", "going", "starts", "follows", "sent", "on_its_way", "in_transit", "moving"],
+  amber: ["retrying", "overdue", "failed", "narrowed", "firing", "warning"],
+  violet: ["waiting", "sleeping", "pending", "full", "delayed"],
+  orange: ["in_doubt", "unknown"],
+  red: [
+    ...["critical", "dead letter", "ended with failures", "errored", "dead", "timed_out"],
+    ...["refused", "rejected", "halted", "stopped", "held", "blocked"],
+  ],
+  grey: ["paused", "aborted"],
 };
+const TONES = new Map(Object.entries(WORDS).flatMap(([tone, words]) => words.map((word) => [word, tone as Tone])));
 
 export function toneOf(word: string): Tone {
-  return TONES[word] ?? "quiet";
+  return TONES.get(word) ?? "quiet";
 }
 
 export function Shape({ tone, shape, ...at }: { tone: Tone; shape?: OwnShape | undefined; x?: number; y?: number }) {
@@ -101,8 +92,6 @@ export function standing(instance: Instance): string {
 
 const STOPPED = new Set(["errored", "skipped"]);
 
-const NEXT: Readonly<Record<string, string>> = { delayed: "due", retrying: "again", waiting: "ends", sleeping: "wakes" };
-
 export function InstanceStatus({ instance }: { instance: Instance }) {
   return (
     <>
@@ -118,14 +107,15 @@ export function InstanceStatus({ instance }: { instance: Instance }) {
 export function StatusNotes({ instance }: { instance: Instance }) {
   const word = standing(instance);
   const { status, retrying, sleeping, waiting_for: waits, held, undo, overdue, due_at } = instance;
-  const next: Readonly<Record<string, string | null | undefined>> = {
-    ...{ delayed: due_at, retrying: retrying?.next_at, waiting: waits[0]?.until, sleeping: sleeping?.until },
+  const next: Readonly<Record<string, readonly [label: string, until: string | null | undefined]>> = {
+    ...{ delayed: ["due", due_at], retrying: ["again", retrying?.next_at] },
+    ...{ waiting: ["ends", waits[0]?.until], sleeping: ["wakes", sleeping?.until] },
   };
-  const until = next[word];
+  const [label, until] = next[word] ?? [];
   const undone = undo && (undo === "done" ? "undone" : STOPPED.has(status) ? "undo failed" : "being undone");
   return (
     <>
-      {until && [" ", <Quiet key="until" of={<Ago label={NEXT[word]} at={until} />} />]}
+      {until && [" ", <Quiet key="until" of={<Ago label={label} at={until} />} />]}
       {undone && [" ", <Quiet key="undo" of={undone} />]}
       {held && [" ", <Quiet key="held" of="held" why={held} />]}
       {overdue && [" ", <Quiet key="overdue" of="overdue" />]}

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { useCell } from "../data/cell.ts";
+import { cell, useCell } from "../data/cell.ts";
 import { useKeys } from "../frame/keys.ts";
 import { go } from "../frame/router.tsx";
 import { List, type ListProps } from "./page.tsx";
@@ -33,6 +33,8 @@ interface TableProps<Row extends object> {
 const ROW_PX = 32;
 const TWO_LINES_PX = 52;
 const NARROW = matchMedia("(max-width: 720px)");
+const narrow = cell(NARROW.matches);
+NARROW.addEventListener("change", ({ matches }) => narrow.set(matches));
 /**
  * Maximum number of rows of a list that is rendered completely. Of a longer list, only the visible rows and some rows around them are
  * rendered, because rendering all rows would block the page (docs/console.md).
@@ -50,7 +52,7 @@ export function Table<Row extends object>(props: TableProps<Row>) {
   const { label, rows, columns, nameOf, hrefOf, below, selected, select } = props;
   const body = useRef<HTMLTableSectionElement>(null);
   const [current, setCurrent] = useState("");
-  const rowPx = useNarrow() && below ? TWO_LINES_PX : ROW_PX;
+  const rowPx = useCell(narrow) && below ? TWO_LINES_PX : ROW_PX;
   const [first, last] = useWindow(body, rows.length, rowPx);
   const at = rows.findIndex((row) => nameOf(row) === current);
 
@@ -159,16 +161,6 @@ export function Table<Row extends object>(props: TableProps<Row>) {
 
 function kind<Row>({ isMinor, isNumber }: Column<Row>): string | undefined {
   return [isMinor && "minor", isNumber && "number"].filter(Boolean).join(" ") || undefined;
-}
-
-function useNarrow(): boolean {
-  const [isNarrow, setNarrow] = useState(NARROW.matches);
-  useEffect(() => {
-    const look = () => setNarrow(NARROW.matches);
-    NARROW.addEventListener("change", look);
-    return () => NARROW.removeEventListener("change", look);
-  }, []);
-  return isNarrow;
 }
 
 /** Computes the range of rows that are rendered. All rows of a short list are rendered. */

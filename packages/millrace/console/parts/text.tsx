@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { useCell } from "../data/cell.ts";
 import { clock } from "../data/clock.ts";
-import { remembered } from "../frame/remembered.ts";
+import { remembered } from "../data/remembered.ts";
 
 /** The time zone of all shown times. When the user changes the time zone, the frame renders the screen again. */
 export const zone = remembered<"local" | "utc">("zone", "local");
@@ -32,13 +32,17 @@ function inTwo(ms: number, [large, word]: Unit, [small, other]: Unit): string {
   return `${Math.floor(ms / large)} ${word}${rest > 0 ? ` ${rest} ${other}` : ""}`;
 }
 
-/** Formats the difference between a time and now with one rounded unit, such as `12 s ago` or `in 3 min`. */
-function distance(at: number, now: number): string {
-  const ms = Math.abs(now - at);
-  // A difference below 2 s is not shown, because the clocks of the browser and the engine differ slightly.
-  if (ms < 2 * SECOND) return "now";
+/** Formats a duration with one rounded unit. */
+export function rounded(ms: number): string {
   const [seconds, minutes, hours] = [SECOND, MINUTE, HOUR].map((unit) => Math.round(ms / unit)) as [number, number, number];
-  const said = seconds < 60 ? `${seconds} s` : minutes < 60 ? `${minutes} min` : hours < 48 ? `${hours} h` : `${Math.round(ms / DAY)} d`;
+  return seconds < 60 ? `${seconds} s` : minutes < 60 ? `${minutes} min` : hours < 48 ? `${hours} h` : `${Math.round(ms / DAY)} d`;
+}
+
+/** Formats the difference between a time and now, such as `12 s ago` or `in 3 min`. */
+function distance(at: number, now: number): string {
+  const said = rounded(Math.abs(now - at));
+  // A difference below 2 s is not shown, because the clocks of the browser and the engine differ slightly.
+  if (Math.abs(now - at) < 2 * SECOND) return "now";
   // `now` may be up to 1 s late, so a time that is less than 1 s after `now` is not in the future.
   return at - now >= SECOND ? `in ${said}` : `${said} ago`;
 }

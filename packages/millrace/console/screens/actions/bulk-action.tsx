@@ -6,7 +6,7 @@ import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { useKeys } from "../../frame/keys.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Act } from "../../parts/act.tsx";
-import { Button, Empty, Facts, Lost, Pairs, ProblemNote } from "../../parts/page.tsx";
+import { Button, Empty, Facts, Lost, Pairs, ProblemNote, useTold } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";
 import { Ago, copied, Id, Moment, shortId, Text } from "../../parts/text.tsx";
@@ -55,9 +55,9 @@ function Target({ verb, of }: { verb: string; of: BulkItem }) {
 
 export function BulkAction({ param: id }: ScreenProps) {
   const [verb, steer] = useState<"abort" | "resume" | undefined>();
-  const [said, say] = useState("");
   const { data: bulk, problem, again } = useData(() => get("/v1/bulk-actions/:id", { param: { id } }), [id], moves);
-  useKeys({ c: () => void copied(id).then((done) => done && say("Id copied.")) });
+  const { told, line } = useTold(again);
+  useKeys({ c: () => void copied(id).then((done) => done && told("Id copied.")) });
   if (!bulk) return <Lost title="Bulk action" problem={problem} all={["actions", "All bulk actions"]} />;
   const canResume = bulk.state === "stopped" || (bulk.state === "aborted" && bulk.left > 0);
   return (
@@ -89,9 +89,7 @@ export function BulkAction({ param: id }: ScreenProps) {
           )}
         </p>
       )}
-      <p class="told" role="status">
-        {said}
-      </p>
+      {line}
       <BulkFacts bulk={bulk} />
       <h2>Results</h2>
       <Results bulk={bulk} />

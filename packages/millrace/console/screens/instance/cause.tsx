@@ -1,7 +1,7 @@
 import type { Explained } from "../../data/explained.ts";
 import { may } from "../../data/session.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { type Doubt, DoubtAnswers, type DoubtVerb, type Follows, TO_QUESTIONS } from "../../parts/answer.tsx";
+import { DoubtAnswers, type DoubtVerb, type Follows, TO_QUESTIONS } from "../../parts/answer.tsx";
 import { Json } from "../../parts/json.tsx";
 import { Code } from "../../parts/page.tsx";
 import { Ago, Moment, Text } from "../../parts/text.tsx";
@@ -130,7 +130,7 @@ interface DoubtProps {
   since: string;
   follows: Follows;
   effect: Effect | undefined;
-  answer: (doubt: Doubt, verb: DoubtVerb) => void;
+  answer: (effect: Effect, verb: DoubtVerb) => void;
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { type Answer, get, type Item, type Result } from "../../data/api.ts";
+import { get, type Item, type Result } from "../../data/api.ts";
 import { needed } from "../../data/notices.ts";
 import { may } from "../../data/session.ts";
 import { useCatalog, useData, useRegularly } from "../../data/use-data.ts";
@@ -9,7 +9,7 @@ import { useWalk } from "../../frame/keys.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { ruleOf } from "../../parts/alert-words.ts";
 import { AnswerQuestion, type Question, TO_QUESTIONS } from "../../parts/answer.tsx";
-import { ProblemNote, Reading } from "../../parts/page.tsx";
+import { Button, ProblemNote, Reading, useTold } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago, Text, withoutIds } from "../../parts/text.tsx";
 import { counted, titleOf } from "../actions/words.tsx";
@@ -29,7 +29,7 @@ export function Now() {
         <section aria-labelledby="needs">
           <h2 id="needs">Needs attention</h2>
           {(problem || !data) && <Reading problem={problem} />}
-          {data && <NeedsList needs={data} again={again} />}
+          {data && <NeedsList kinds={data} again={again} />}
         </section>
         <section aria-labelledby="hour">
           <h2 id="hour">Last hour</h2>
@@ -40,18 +40,15 @@ export function Now() {
   );
 }
 
-function NeedsList({ needs, again }: { needs: Needs; again: () => void }) {
-  const [asked, ask] = useState<(Question & { verb: keyof typeof TO_QUESTIONS }) | undefined>();
-  const [said, say] = useState("");
+type Asked = Question & { verb: keyof typeof TO_QUESTIONS };
+
+function NeedsList({ kinds, again }: { kinds: readonly ReadKind[]; again: () => void }) {
+  const [asked, ask] = useState<Asked | undefined>();
+  const { told, line } = useTold(again);
   const list = useRef<HTMLDivElement>(null);
-  const { causes, doubts, questions, letters, lanes, bulk, alerts } = needs;
-  const parts = Object.values(needs) as Result<{ items: unknown[] }>[];
-  const refused = parts.flatMap((one) => (one.ok ? [] : [one.problem]));
-  const count = parts.reduce(
-    (sum, one) => sum + (one.ok ? (one === alerts ? Math.min(1, one.data.items.length) : one.data.items.length) : 0),
-    0,
-  );
-  const hasPlaceholders = [...of(causes), ...of(letters)].some(({ message }) => /#|"…"/.test(message));
+  const refused = kinds.flatMap(({ found }) => (found.ok ? [] : [found.problem]));
+  const found = kinds.flatMap((kind) => (kind.found.ok && kind.found.data.needs.length > 0 ? [{ ...kind, ...kind.found.data }] : []));
+  const count = found.reduce((sum, { word, needs }) => sum + (word === "firing" ? 1 : needs.length), 0);
   useWalk(list);
   useEffect(() => {
     needed.set(count);
@@ -64,132 +61,194 @@ function NeedsList({ needs, again }: { needs: Needs; again: () => void }) {
       ))}
       {count === 0 && refused.length === 0 && <p class="quiet">Nothing needs an operator.</p>}
       <div class="needs" ref={list}>
-        {alerts?.ok && (
-          <Kind word="firing" title="Alerts" to={hrefOf("to-do", "alerts", { state: "firing" })} rows={alertGroups(alerts.data.items)}>
-            {({ severity, rule, says, count, since }) => (
-              <Need
-                key={rule + severity}
-                mark={severity}
-                count={count}
-                to={hrefOf("to-do", "alerts", { state: "firing", rule })}
-                last={since}
-                note={count === 1 ? "started" : "the first started"}
-              >
-                {says}
-              </Need>
-            )}
-          </Kind>
-        )}
-        <Kind word="in_doubt" title="Unknown outcomes" to={hrefOf("to-do", "unknown-outcomes")} rows={of(doubts)}>
-          {({ key, instance_id, workflow, subject, step, item, answered, updated_at }) => (
-            <Need key={key} count={1} to={hrefOf("instances", instance_id)} last={updated_at} note="recorded">
-              {workflow} · {subject} · {step}
-              {item && ` [${item}]`}: {answered ? "it happened, but the rows recorded with it were refused" : "unknown whether it happened"}
-            </Need>
-          )}
-        </Kind>
-        <Kind word="errored" title="Failed instances" to={hrefOf("instances", { status: "errored" })} rows={of(causes)}>
-          {({ id, count, workflow, step, code, message, first_at, last_at }) => (
-            <Need key={id} count={count} to={hrefOf("instances", { cause: id })} first={first_at} last={last_at}>
-              {workflow} · {step ?? code}: {message}
-            </Need>
-          )}
-        </Kind>
-        <Kind word="dead letter" title="Dead letters" to={hrefOf("dead-letters")} rows={of(letters)}>
-          {({ id, count, queue, reason, message, first_at, last_at }) => (
-            <Need key={id} count={count} to={hrefOf("dead-letters", { cause: id })} first={first_at} last={last_at}>
-              {queue} · {reason}: {message}
-            </Need>
-          )}
-        </Kind>
-        <Kind word="held" title="Stalled lanes" to={hrefOf("queues")} rows={of(lanes)}>
-          {(group) => <LaneNeed key={`${group.lane} ${group.state} ${group.cause}`} group={group} />}
-        </Kind>
-        <Kind word="stopped" title="Stopped bulk actions" to={hrefOf("actions")} rows={of(bulk)}>
-          {({ id, verb, matched, left, why, ended_at, created_at }) => (
-            <Need key={id} count={left} to={hrefOf("actions", id)} last={ended_at ?? created_at}>
-              {titleOf(verb, counted(verb, matched))}, {left} of them left. {why}
-            </Need>
-          )}
-        </Kind>
-        <Kind word="waiting" title="Questions" to={hrefOf("to-do", "questions")} rows={of(questions)}>
-          {({ instance_id, asked_at, ...asking }) => (
-            <Need
-              key={asking.id}
-              count={1}
-              to={hrefOf("instances", instance_id)}
-              last={asked_at}
-              note="asked"
-              acts={
-                may("operate") &&
-                (["approve", "reject"] as const).map((verb) => (
-                  <button key={verb} type="button" onClick={() => ask({ ...asking, verb })}>
-                    {TO_QUESTIONS[verb]}
-                  </button>
-                ))
-              }
-            >
-              {asking.question} <span class="quiet">due</span> <Ago at={asking.due_at} />
-            </Need>
-          )}
-        </Kind>
+        {found.map(({ word, title, to, needs }) => (
+          <section key={word} data-kind={word}>
+            <h3>
+              <Link to={to}>
+                <Status word={word} says={title} />
+              </Link>
+            </h3>
+            <ul>
+              {needs.map((need) => (
+                <NeedRow key={need.key} need={need} ask={ask} />
+              ))}
+            </ul>
+          </section>
+        ))}
       </div>
-      <p class="quiet" role="status">
-        {parts.some((one) => one.ok && one.data.items.length === MOST) && `The first ${MOST} of each kind. `}
-        {lanes.ok && lanes.data.more && "Only the first 10,000 lanes are counted. "}
-        {hasPlaceholders && 'In error messages, # replaces a number or an id, and "…" replaces a text that differs. '}
-        {said}
+      <p class="quiet">
+        {[...new Set(found.map(({ foot }) => foot))]}
+        {found.some(({ needs }) => needs.some(({ message = "" }) => /#|"…"/.test(message))) &&
+          'In error messages, # replaces a number or an id, and "…" replaces a text that differs.'}
       </p>
-      {asked && (
-        <AnswerQuestion
-          {...asked}
-          close={() => ask(undefined)}
-          done={() => {
-            say("Answered. The instance continues.");
-            again();
-          }}
-        />
-      )}
+      {line}
+      {asked && <AnswerQuestion {...asked} close={() => ask(undefined)} done={() => told("Answered. The instance continues.")} />}
     </>
   );
 }
 
-const of = <Row,>(one: Result<{ items: Row[] }>) => (one.ok ? one.data.items : []);
+/** Items that need an operator, as one row. */
+interface Need {
+  key: string;
+  /** The status of the items, if the kind has several statuses. */
+  mark?: string;
+  count: number;
+  to: string;
+  says: ComponentChildren;
+  /** The message of a cause, in which placeholders replace the parts that differ. */
+  message?: string;
+  first?: string;
+  last: string;
+  /** The word that is shown before the time of `last`. Default "last". */
+  note?: string;
+  question?: Question;
+}
 
-function LaneNeed({ group: { lane, state, cause, keys, waiting, since, key, why, failed } }: { group: Item<"/v1/lanes/causes"> }) {
-  const to = hrefOf("queues", keys === 1 ? { lane, key } : { lane, state, cause: cause ?? undefined });
-  const reason = failed === null ? `: ${withoutIds(why ?? "")}` : ` ${keys === 1 ? "is" : "are"} blocked by one failure: ${failed}`;
-  const behind = waiting === 1 ? "1 message waits" : `${waiting.toLocaleString()} messages wait`;
-  const note = waiting === 0 ? "no message waits, recorded" : `${behind}, the oldest sent`;
+function NeedRow({ need, ask }: { need: Need; ask: (asked: Asked) => void }) {
+  const { mark, count, to, says, message, first, last, note = "last", question } = need;
   return (
-    <Need mark={state} count={keys} to={to} last={since} note={note}>
-      {keys === 1 ? <Text before={`Lane ${lane}, `} of={key} /> : `${keys.toLocaleString()} keys of lane ${lane}`}
-      <bdi>{reason}</bdi>
-    </Need>
+    <li>
+      <strong class="number">{count.toLocaleString()}</strong>
+      <div>
+        <p>
+          {mark && <Status word={mark} />}{" "}
+          <Link to={to}>
+            <bdi>
+              {says}
+              {message}
+            </bdi>
+          </Link>
+        </p>
+        <p class="quiet">
+          {first && first !== last && [<Ago key="first" label="first" at={first} />, ", "]}
+          <Ago label={note} at={last} />
+        </p>
+      </div>
+      {question && may("operate") && (
+        <div class="acts">
+          {(["approve", "reject"] as const).map((verb) => (
+            <Button key={verb} press={() => ask({ ...question, verb })}>
+              {TO_QUESTIONS[verb]}
+            </Button>
+          ))}
+        </div>
+      )}
+    </li>
   );
 }
 
-interface KindProps<Row> {
-  /** The word that determines the shape and the color of the items' mark. */
+const MOST = 20;
+const limit = String(MOST);
+
+interface Kind<Page> {
+  /** The word that determines the shape and the color of the kind's mark. */
   word: string;
   title: string;
   to: string;
-  rows: readonly Row[];
-  children: (row: Row) => ComponentChildren;
+  read: () => Promise<Result<Page>>;
+  needs: (page: Page) => Need[];
+  /** A sentence about items that the page does not contain. */
+  foot?: (page: Page) => string;
 }
 
-function Kind<Row>({ word, title, to, rows, children }: KindProps<Row>) {
-  if (rows.length === 0) return null;
-  return (
-    <section data-kind={word}>
-      <h3>
-        <Link to={to}>
-          <Status word={word} says={title} />
-        </Link>
-      </h3>
-      <ul>{rows.map(children)}</ul>
-    </section>
-  );
+function kindOf<Page extends { items: unknown[] }>({ read, needs, foot, ...kind }: Kind<Page>) {
+  const footOf = foot ?? (({ items }) => (items.length === MOST ? `The first ${MOST} of each kind. ` : ""));
+  const look = async () => {
+    const found = await read();
+    return found.ok ? { ok: true as const, data: { needs: needs(found.data), foot: footOf(found.data) } } : found;
+  };
+  return { ...kind, look };
+}
+
+/** How long a bulk action remains in the list after it has stopped itself. */
+const STOPPED_FOR_MS = 24 * 3_600_000;
+/** States of a lane that need an operator. A lane that waits for a running instance needs no operator. */
+const STANDS = new Set(["held", "blocked", "paused", "retrying", "unknown"]);
+
+const KINDS = [
+  kindOf({
+    ...{ word: "firing", title: "Alerts", to: hrefOf("to-do", "alerts", { state: "firing" }) },
+    read: async () =>
+      may("observe") ? get("/v1/alerts", { query: { state: "firing", limit } }) : { ok: true, data: { items: [], next_cursor: null } },
+    needs: ({ items }) =>
+      alertGroups(items.filter(({ muted }) => muted === null)).map(({ severity, rule, says, count, since }) => ({
+        ...{ key: rule + severity, mark: severity, count, says, last: since },
+        to: hrefOf("to-do", "alerts", { state: "firing", rule }),
+        note: count === 1 ? "started" : "the first started",
+      })),
+  }),
+  kindOf({
+    ...{ word: "in_doubt", title: "Unknown outcomes", to: hrefOf("to-do", "unknown-outcomes") },
+    read: () => get("/v1/effects", { query: { limit } }),
+    needs: ({ items }) =>
+      items.map(({ key, instance_id, workflow, subject, step, item, answered, updated_at: last }) => ({
+        ...{ key, count: 1, to: hrefOf("instances", instance_id), last, note: "recorded" },
+        says: `${workflow} · ${subject} · ${step}${item && ` [${item}]`}: ${answered ? "it happened, but the rows recorded with it were refused" : "unknown whether it happened"}`,
+      })),
+  }),
+  kindOf({
+    ...{ word: "errored", title: "Failed instances", to: hrefOf("instances", { status: "errored" }) },
+    read: () => get("/v1/instances/causes", { query: { limit } }),
+    needs: ({ items }) =>
+      items.map(({ id, count, workflow, step, code, message, first_at: first, last_at: last }) => ({
+        ...{ key: id, count, to: hrefOf("instances", { cause: id }), says: `${workflow} · ${step ?? code}: `, message, first, last },
+      })),
+  }),
+  kindOf({
+    ...{ word: "dead letter", title: "Dead letters", to: hrefOf("dead-letters") },
+    read: () => get("/v1/dead-letters/causes", { query: { limit } }),
+    needs: ({ items }) =>
+      items.map(({ id, count, queue, reason, message, first_at: first, last_at: last }) => ({
+        ...{ key: id, count, to: hrefOf("dead-letters", { cause: id }), says: `${queue} · ${reason}: `, message, first, last },
+      })),
+  }),
+  kindOf({
+    ...{ word: "held", title: "Stalled lanes", to: hrefOf("queues") },
+    read: () => get("/v1/lanes/causes"),
+    needs: ({ items }) => items.filter(({ state }) => STANDS.has(state)).map(laneNeed),
+    foot: ({ more }) => (more ? "Only the first 10,000 lanes are counted. " : ""),
+  }),
+  kindOf({
+    ...{ word: "stopped", title: "Stopped bulk actions", to: hrefOf("actions") },
+    read: () => get("/v1/bulk-actions", { query: { state: "stopped", limit } }),
+    needs: ({ items }) =>
+      items
+        .filter(({ ended_at, left }) => left > 0 && Date.parse(ended_at ?? "") > Date.now() - STOPPED_FOR_MS)
+        .map(({ id, verb, matched, left, why, ended_at, created_at }) => ({
+          ...{ key: id, count: left, to: hrefOf("actions", id), last: ended_at ?? created_at },
+          says: `${titleOf(verb, counted(verb, matched))}, ${left} of them left. ${why}`,
+        })),
+  }),
+  kindOf({
+    ...{ word: "waiting", title: "Questions", to: hrefOf("to-do", "questions") },
+    read: () => get("/v1/approvals", { query: { state: "pending", limit } }),
+    needs: ({ items }) =>
+      items.map(({ instance_id, asked_at, ...question }) => ({
+        ...{ key: question.id, count: 1, to: hrefOf("instances", instance_id), last: asked_at, note: "asked", question },
+        says: [`${question.question} `, <span class="quiet">due</span>, " ", <Ago at={question.due_at} />],
+      })),
+  }),
+];
+
+type ReadKind = Pick<Kind<never>, "word" | "title" | "to"> & { found: Result<{ needs: Need[]; foot: string }> };
+
+/** Reads the items of each kind. If the API refuses to return one kind, the other kinds are still shown. */
+async function readNeeds(): Promise<Result<ReadKind[]>> {
+  const kinds = await Promise.all(KINDS.map(async ({ look, ...kind }) => ({ ...kind, found: await look() })));
+  // If a request for one kind of item has no response, the screen keeps its data.
+  const unanswered = kinds.find(({ found }) => !found.ok && found.problem.status === 0)?.found;
+  return unanswered?.ok === false ? unanswered : { ok: true, data: kinds };
+}
+
+function laneNeed({ lane, state, cause, keys, waiting, since, key, why, failed }: Item<"/v1/lanes/causes">): Need {
+  const reason = failed === null ? `: ${withoutIds(why ?? "")}` : ` ${keys === 1 ? "is" : "are"} blocked by one failure: ${failed}`;
+  const behind = waiting === 1 ? "1 message waits" : `${waiting.toLocaleString()} messages wait`;
+  return {
+    ...{ key: `${lane} ${state} ${cause}`, mark: state, count: keys, last: since },
+    to: hrefOf("queues", keys === 1 ? { lane, key } : { lane, state, cause: cause ?? undefined }),
+    note: waiting === 0 ? "no message waits, recorded" : `${behind}, the oldest sent`,
+    says: [keys === 1 ? <Text before={`Lane ${lane}, `} of={key} /> : `${keys.toLocaleString()} keys of lane ${lane}`, <bdi>{reason}</bdi>],
+  };
 }
 
 type Alert = Item<"/v1/alerts">;
@@ -203,40 +262,6 @@ function alertGroups(alerts: readonly Alert[]) {
       return first ? [{ ...first, says: ruleOf(first.rule).says, count: all.length }] : [];
     })
     .toSorted((one, other) => Number(other.severity === "critical") - Number(one.severity === "critical"));
-}
-
-interface NeedProps {
-  /** The status of the items, if the kind has several statuses. */
-  mark?: string;
-  count: number;
-  to: string;
-  first?: string;
-  last: string;
-  /** The word that is shown before the time of `last`. Default "last". */
-  note?: string;
-  acts?: ComponentChildren;
-  children: ComponentChildren;
-}
-
-function Need({ mark, count, to, first, last, note = "last", acts, children }: NeedProps) {
-  return (
-    <li>
-      <strong class="number">{count.toLocaleString()}</strong>
-      <div>
-        <p>
-          {mark && <Status word={mark} />}{" "}
-          <Link to={to}>
-            <bdi>{children}</bdi>
-          </Link>
-        </p>
-        <p class="quiet">
-          {first && first !== last && [<Ago key="first" label="first" at={first} />, ", "]}
-          <Ago label={note} at={last} />
-        </p>
-      </div>
-      {acts && <div class="acts">{acts}</div>}
-    </li>
-  );
 }
 
 function FirstMinute() {
@@ -268,53 +293,4 @@ function FirstMinute() {
       </p>
     </section>
   );
-}
-
-/** Items that need an operator. If the API refuses to return one kind of item, the other kinds are still shown. */
-export interface Needs {
-  causes: Result<Answer<"/v1/instances/causes">>;
-  doubts: Result<Answer<"/v1/effects">>;
-  questions: Result<Answer<"/v1/approvals">>;
-  letters: Result<Answer<"/v1/dead-letters/causes">>;
-  lanes: Result<Answer<"/v1/lanes/causes">>;
-  bulk: Result<Answer<"/v1/bulk-actions">>;
-  /** The alerts. Undefined if the token lacks the scope for alerts. */
-  alerts?: Result<Answer<"/v1/alerts">>;
-}
-
-const MOST = 20;
-
-/** How long a bulk action remains in the list after it has stopped itself. */
-const STOPPED_FOR_MS = 24 * 3_600_000;
-/** States of a lane that need an operator. A lane that waits for a running instance needs no operator. */
-const STANDS = new Set(["held", "blocked", "paused", "retrying", "unknown"]);
-
-async function readNeeds(): Promise<Result<Needs>> {
-  const limit = String(MOST);
-  const [causes, doubts, questions, letters, lanes, bulk, alerts] = await Promise.all([
-    get("/v1/instances/causes", { query: { limit } }),
-    get("/v1/effects", { query: { limit } }),
-    get("/v1/approvals", { query: { state: "pending", limit } }),
-    get("/v1/dead-letters/causes", { query: { limit } }),
-    get("/v1/lanes/causes"),
-    get("/v1/bulk-actions", { query: { state: "stopped", limit } }),
-    may("observe") ? get("/v1/alerts", { query: { state: "firing", limit } }) : undefined,
-  ]);
-  // If a request for one kind of item has no response, the screen keeps its data.
-  const refused = [causes, doubts, questions, letters, lanes, bulk].find((one) => !one.ok && one.problem.status === 0);
-  if (refused && !refused.ok) return refused;
-  const since = Date.now() - STOPPED_FOR_MS;
-  return {
-    ok: true,
-    data: {
-      ...{ causes, doubts, questions, letters },
-      lanes: those(lanes, ({ state }) => STANDS.has(state)),
-      bulk: those(bulk, ({ ended_at, left }) => left > 0 && Date.parse(ended_at ?? "") > since),
-      ...(alerts && { alerts: those(alerts, ({ muted }) => muted === null) }),
-    },
-  };
-}
-
-function those<Row, Page extends { items: Row[] }>(found: Result<Page & { items: Row[] }>, isMeant: (row: Row) => boolean): Result<Page> {
-  return found.ok ? { ok: true, data: { ...found.data, items: found.data.items.filter(isMeant) } } : found;
 }
