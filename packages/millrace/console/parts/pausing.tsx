@@ -4,7 +4,8 @@ import { may } from "../data/session.ts";
 import { useData } from "../data/use-data.ts";
 import { hrefOf, Link } from "../frame/router.tsx";
 import { Act, Check } from "./act.tsx";
-import { Button, useTold } from "./page.tsx";
+import { type Asker, useActs } from "./ask.tsx";
+import { Button } from "./page.tsx";
 import { Status } from "./status.tsx";
 import { Ago, Text } from "./text.tsx";
 
@@ -38,9 +39,8 @@ async function readStates() {
 
 /** Shows whether a workflow or a queue is paused, by whom and why, and the action that pauses or resumes it. */
 export function Pausing({ kind, name, workflows }: Work) {
-  const [verb, ask] = useState<"pause" | "resume" | undefined>();
   const { data, again } = useData(readStates, [], ({ kind: about }) => about !== "doubt");
-  const { told, line } = useTold(again);
+  const { ask, line } = useActs(again);
   if (!data) return line;
   const workflow = data.workflows.find((one) => one.name === name);
   const paused =
@@ -62,13 +62,12 @@ export function Pausing({ kind, name, workflows }: Work) {
       )}
       {may("operate") && (
         <p class="acts">
-          <Button class={own ? "main" : undefined} press={() => ask(own ? "resume" : "pause")}>
+          <Button class={own ? "main" : undefined} press={() => ask(PauseAct, { kind, name, verb: own ? "resume" : "pause", paused: own })}>
             {own ? "Resume" : "Pause"}
           </Button>
         </p>
       )}
       {line}
-      {verb && <PauseAct {...{ kind, name, verb, told }} paused={own} close={() => ask(undefined)} />}
     </>
   );
 }
@@ -98,11 +97,9 @@ interface Plan {
 }
 type Done = { bulk_action_id: string | null };
 
-interface PauseActProps extends Pick<Work, "kind" | "name"> {
+interface PauseActProps extends Pick<Work, "kind" | "name">, Asker {
   verb: "pause" | "resume";
   paused: Paused | undefined;
-  told: (sentence: string) => void;
-  close: () => void;
 }
 
 function PauseAct({ kind, name, verb, paused, told, close }: PauseActProps) {

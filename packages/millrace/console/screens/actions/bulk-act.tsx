@@ -2,6 +2,7 @@ import { useState } from "preact/hooks";
 import type { Answer } from "../../data/api.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Act, Check } from "../../parts/act.tsx";
+import { useActs } from "../../parts/ask.tsx";
 import { Button } from "../../parts/page.tsx";
 import { shortId } from "../../parts/text.tsx";
 import "./actions.css";
@@ -169,7 +170,7 @@ const VERBS: Readonly<Record<string, readonly string[]>> = {
  * bulk actions.
  */
 export function InstancesButton({ filters, isOffered }: { filters: Readonly<Record<string, string | undefined>>; isOffered: boolean }) {
-  const [meant, mean] = useState<Meant | undefined>();
+  const { ask, line } = useActs(() => {});
   const { since, overdue, standing, ...rest } = filters;
   // A filter by cause selects only failed instances.
   const status = filters.cause ? "errored" : filters.status;
@@ -178,19 +179,20 @@ export function InstancesButton({ filters, isOffered }: { filters: Readonly<Reco
   // When the dialog opens, the age in the filter is converted to a fixed time.
   const open = () => {
     const moment = sinceOf(since);
-    mean({ filter: { ...rest, status, ...(moment && { since: moment }) } as Record<string, string> });
+    ask(BulkAct, { verbs, meant: { filter: { ...rest, status, ...(moment && { since: moment }) } as Record<string, string> } });
   };
-  // A dialog that is already open remains open, and shows that no items are left.
-  if (!isOffered && !meant) return null;
   return (
-    <p>
+    <>
       {isOffered && (
-        <Button press={open}>
-          {begun(eitherOf.format(verbs.map(choiceOf)))} all that are {status.replaceAll("_", " ")} …
-        </Button>
-      )}{" "}
-      {isOffered && status === "in_doubt" && <Link to={hrefOf("to-do", "unknown-outcomes")}>Decide the unknown outcomes</Link>}
-      {meant && <BulkAct verbs={verbs} meant={meant} close={() => mean(undefined)} />}
-    </p>
+        <p>
+          <Button press={open}>
+            {begun(eitherOf.format(verbs.map(choiceOf)))} all that are {status.replaceAll("_", " ")} …
+          </Button>{" "}
+          {status === "in_doubt" && <Link to={hrefOf("to-do", "unknown-outcomes")}>Decide the unknown outcomes</Link>}
+        </p>
+      )}
+      {/* A dialog that is already open remains open, and shows that no items are left. */}
+      {line}
+    </>
   );
 }

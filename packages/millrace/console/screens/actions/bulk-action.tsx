@@ -1,4 +1,3 @@
-import { useState } from "preact/hooks";
 import { get, type Item } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
 import { useData, usePages } from "../../data/use-data.ts";
@@ -6,7 +5,8 @@ import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { useKeys } from "../../frame/keys.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Act } from "../../parts/act.tsx";
-import { Button, Empty, Facts, Lost, Pairs, ProblemNote, useTold } from "../../parts/page.tsx";
+import { useActs } from "../../parts/ask.tsx";
+import { Button, Empty, Facts, Lost, Pairs, ProblemNote } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";
 import { Ago, copied, Id, Moment, shortId, Text } from "../../parts/text.tsx";
@@ -54,10 +54,9 @@ function Target({ verb, of }: { verb: string; of: BulkItem }) {
 }
 
 export function BulkAction({ param: id }: ScreenProps) {
-  const [verb, steer] = useState<"abort" | "resume" | undefined>();
   const { data: bulk, problem, again } = useData(() => get("/v1/bulk-actions/:id", { param: { id } }), [id], moves);
-  const { told, line } = useTold(again);
-  useKeys({ c: () => void copied(id).then((done) => done && told("Id copied.")) });
+  const { ask, say, line } = useActs(again);
+  useKeys({ c: () => void copied(id).then((done) => done && say("Id copied.")) });
   if (!bulk) return <Lost title="Bulk action" problem={problem} all={["actions", "All bulk actions"]} />;
   const canResume = bulk.state === "stopped" || (bulk.state === "aborted" && bulk.left > 0);
   return (
@@ -81,9 +80,9 @@ export function BulkAction({ param: id }: ScreenProps) {
       {may("operate") && (bulk.state === "running" || canResume) && (
         <p class="acts">
           {bulk.state === "running" ? (
-            <Button press={() => steer("abort")}>Abort …</Button>
+            <Button press={() => ask(Steer, { bulk, verb: "abort", done: again })}>Abort …</Button>
           ) : (
-            <Button class="main" press={() => steer("resume")}>
+            <Button class="main" press={() => ask(Steer, { bulk, verb: "resume", done: again })}>
               Resume …
             </Button>
           )}
@@ -93,7 +92,6 @@ export function BulkAction({ param: id }: ScreenProps) {
       <BulkFacts bulk={bulk} />
       <h2>Results</h2>
       <Results bulk={bulk} />
-      {verb && <Steer bulk={bulk} verb={verb} close={() => steer(undefined)} done={again} />}
     </>
   );
 }

@@ -1,10 +1,11 @@
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { useExplained } from "../../data/explained.ts";
 import { may } from "../../data/session.ts";
 import { useData, useStream } from "../../data/use-data.ts";
 import { useKeys } from "../../frame/keys.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { AnswerDoubt, AnswerQuestion, type AskedOfDoubt } from "../../parts/answer.tsx";
+import { AnswerDoubt, AnswerQuestion, type DoubtVerb, type Follows } from "../../parts/answer.tsx";
+import { useActs } from "../../parts/ask.tsx";
 import { Json } from "../../parts/json.tsx";
 import { Button, Facts, Lost, ProblemNote } from "../../parts/page.tsx";
 import { InstanceStatus, Status } from "../../parts/status.tsx";
@@ -23,7 +24,6 @@ import {
   type Message,
   MOST_CHILDREN,
   OVER,
-  type Question,
   type Run,
   runsOf,
   type Step,
@@ -32,12 +32,8 @@ import {
   wholeInstance,
 } from "./whole.ts";
 
-type Open = { act: Asked } | { question: Question; verb: "approve" | "reject" } | AskedOfDoubt;
-
 export function Instance({ param: id }: ScreenProps) {
   const [reveal, setReveal] = useState(false);
-  const [open, setOpen] = useState<Open | undefined>();
-  const [said, say] = useState<{ sentence: string; of?: Detail } | undefined>();
   const explained = useExplained();
   const { data, problem, again, soon } = useData(
     () => wholeInstance(id, reveal),
@@ -45,15 +41,28 @@ export function Instance({ param: id }: ScreenProps) {
     ({ kind, data }) => (kind === "instance" && data.id === id) || ((kind === "action" || kind === "doubt") && data.instance_id === id),
   );
   useStream(`/v1/instances/${encodeURIComponent(id)}/stream`, data !== undefined && !OVER.has(data.instance.status), soon);
-  useKeys({ c: () => void copied(id).then((done) => done && say({ sentence: "Id copied." })) });
+  const { ask, told, say, line } = useActs(again);
+  useKeys({ c: () => void copied(id).then((done) => done && say("Id copied.")) });
+  // The result of an action disappears when the instance has changed since, and no longer executes steps.
+  useEffect(() => {
+    if (data && AT_REST.has(data.instance.status)) say("");
+  }, [data?.instance.updated_at]);
 
   if (!data) return <Lost title="Instance" problem={problem} all={["instances", "All instances"]} />;
   const { instance, steps, effects, messages, actions, questions } = data;
-  const told = (sentence: string) => {
-    say({ sentence, of: instance });
-    again();
-  };
-  const doubtOf = (effect: Effect) => ({ ...effect, workflow: instance.workflow });
+  const act = (asked: Asked) => ask(AskAct, { instance, asked, done: (word: string) => done(`${word}: accepted. It is recorded`) });
+  const done = (sentence: string) =>
+    told([
+      `${sentence} under `,
+      <a key="history" href="#history">
+        History
+      </a>,
+    ]);
+  const decide = (effect: Effect, verb: DoubtVerb, follows?: Follows) =>
+    ask(AnswerDoubt, {
+      ...{ doubt: { ...effect, workflow: instance.workflow }, verb, ...(follows && { follows }) },
+      done: (then: string) => done(`Answered. ${then} Recorded`),
+    });
   const runs = runsOf(actions, explained);
   const asking = questions.filter((one) => one.state === "pending" && instance.waiting_for.some((wait) => wait.approval_id === one.id));
   const trouble =
@@ -65,7 +74,7 @@ export function Instance({ param: id }: ScreenProps) {
     step.type === "do" &&
     !["complete", "paused"].includes(step.state) ? (
       <p class="acts">
-        <Button press={() => setOpen({ act: { verb: "retry", step: step.own?.of ?? step.name } })}>Retry from here</Button>
+        <Button press={() => act({ verb: "retry", step: step.own?.of ?? step.name })}>Retry from here</Button>
       </p>
     ) : null;
   return (
@@ -76,21 +85,23 @@ export function Instance({ param: id }: ScreenProps) {
       <FactsOf whole={data} runs={runs} />
       {problem && <ProblemNote problem={problem} />}
       {asking.map((question) => (
-        <OpenQuestion key={question.id} question={question} answer={(verb) => setOpen({ question, verb })} />
+        <OpenQuestion
+          key={question.id}
+          question={question}
+          answer={(verb) => ask(AnswerQuestion, { ...question, verb, done: () => done("Answered. The instance continues. Recorded") })}
+        />
       ))}
       {instance.doubts.map(({ step, effect: key, since, why, follows }) => (
         <OpenDoubt
           key={key}
           {...{ step, since, why, follows }}
           effect={effects.find((one) => one.key === key)}
-          answer={(effect, verb) => setOpen({ doubt: doubtOf(effect), verb, follows })}
+          answer={(effect, verb) => decide(effect, verb, follows)}
         />
       ))}
       <Cause instance={instance} explained={explained} />
-      <ActButtons instance={instance} ask={(act) => setOpen({ act })} />
-      <p class="told" role="status">
-        {said && !isPast(said.of, instance) && said.sentence} {said?.of && !isPast(said.of, instance) && <a href="#history">History</a>}
-      </p>
+      <ActButtons instance={instance} ask={act} />
+      {line}
       <h2>{stepsOfWhich(instance, runs)}</h2>
       {!OVER.has(instance.status) && <ShownProgress instance={instance} steps={steps} />}
       {steps.length > 0 ? (
@@ -125,32 +136,11 @@ export function Instance({ param: id }: ScreenProps) {
       )}
       <Effects
         effects={effects}
-        correct={
-          may("operate") && instance.status === "errored" ? (effect) => setOpen({ doubt: doubtOf(effect), verb: "confirm" }) : undefined
-        }
+        correct={may("operate") && instance.status === "errored" ? (effect) => decide(effect, "confirm") : undefined}
       />
       <Messages messages={messages} />
       {data.children.length > 0 && <Children of={instance.id} all={data.children} />}
       <Cost cost={instance.cost} />
-      {open && "act" in open && (
-        <AskAct
-          instance={instance}
-          asked={open.act}
-          done={(word) => told(`${word}: accepted. It is recorded under`)}
-          close={() => setOpen(undefined)}
-        />
-      )}
-      {open && "question" in open && (
-        <AnswerQuestion
-          {...open.question}
-          verb={open.verb}
-          done={() => told("Answered. The instance continues. Recorded under")}
-          close={() => setOpen(undefined)}
-        />
-      )}
-      {open && "doubt" in open && (
-        <AnswerDoubt {...open} done={(then) => told(`Answered. ${then} Recorded under`)} close={() => setOpen(undefined)} />
-      )}
     </>
   );
 }
@@ -165,11 +155,6 @@ const NO_ANSWER: Readonly<Record<string, string>> = {
 
 /** Statuses in which an instance executes no step: the instance has ended, or waits for an operator, an event or a time. */
 const AT_REST: ReadonlySet<string> = new Set([...OVER, "in_doubt", "paused", "waiting"]);
-
-/** True if an instance has changed since an action and no longer executes steps. The notice about the action then disappears. */
-function isPast(of: Detail | undefined, now: Detail): boolean {
-  return of !== undefined && now.updated_at !== of.updated_at && AT_REST.has(now.status);
-}
 
 /** The heading of the steps. An undo is a separate run, shown after the run that it undoes. */
 function stepsOfWhich({ undo }: Detail, runs: readonly Run[]): string {

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { get, type Item } from "../../data/api.ts";
 import { useCell } from "../../data/cell.ts";
 import { clock } from "../../data/clock.ts";
@@ -7,7 +7,8 @@ import { may } from "../../data/session.ts";
 import { useCause, useData, usePages } from "../../data/use-data.ts";
 import { FilterBar, SINCE, sinceOf, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Button, Empty, LinkTo, useTold } from "../../parts/page.tsx";
+import { useActs } from "../../parts/ask.tsx";
+import { Button, Empty, LinkTo } from "../../parts/page.tsx";
 import { InstanceStatus, Status, StatusNotes } from "../../parts/status.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";
 import { Ago, duration, exact, Moment } from "../../parts/text.tsx";
@@ -92,12 +93,13 @@ export function Instances() {
       rowIn: ({ kind, data }) => (kind === "instance" ? (data as Instance) : undefined),
     },
   );
-  const [asked, ask] = useState<{ instance: Instance; verb: Verb } | undefined>();
-  const { told, line } = useTold(pages.again);
+  const { ask, told, line } = useActs(pages.again);
   const isActable = filters.standing === "delayed" && may("operate");
+  const act = (instance: Instance, verb: Verb) =>
+    ask(AskAct, { instance, asked: { verb }, done: (word: string) => told(`${word}: accepted.`) });
   const acts = (instance: Instance) =>
     DELAYED_VERBS.map((verb) => (
-      <Button key={verb} class="plain" label={`${ACTS[verb].word}: ${instance.subject}`} press={() => ask({ instance, verb })}>
+      <Button key={verb} class="plain" label={`${ACTS[verb].word}: ${instance.subject}`} press={() => act(instance, verb)}>
         {ACTS[verb].word}
       </Button>
     ));
@@ -132,7 +134,6 @@ export function Instances() {
         }
         hrefOf={({ id }) => hrefOf("instances", id)}
       />
-      {asked && <AskAct {...asked} asked={asked} done={(word) => told(`${word}: accepted.`)} close={() => ask(undefined)} />}
     </>
   );
 }

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { get, type Item, type Result } from "../../data/api.ts";
 import { needed } from "../../data/notices.ts";
 import { may } from "../../data/session.ts";
@@ -9,7 +9,8 @@ import { useWalk } from "../../frame/keys.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { ruleOf } from "../../parts/alert-words.ts";
 import { AnswerQuestion, type Question, TO_QUESTIONS } from "../../parts/answer.tsx";
-import { Button, ProblemNote, Reading, useTold } from "../../parts/page.tsx";
+import { useActs } from "../../parts/ask.tsx";
+import { Button, ProblemNote, Reading } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago, Text, withoutIds } from "../../parts/text.tsx";
 import { counted, titleOf } from "../actions/words.tsx";
@@ -43,8 +44,8 @@ export function Now() {
 type Asked = Question & { verb: keyof typeof TO_QUESTIONS };
 
 function NeedsList({ kinds, again }: { kinds: readonly ReadKind[]; again: () => void }) {
-  const [asked, ask] = useState<Asked | undefined>();
-  const { told, line } = useTold(again);
+  const { ask, told, line } = useActs(again);
+  const answer = (asked: Asked) => ask(AnswerQuestion, { ...asked, done: () => told("Answered. The instance continues.") });
   const list = useRef<HTMLDivElement>(null);
   const refused = kinds.flatMap(({ found }) => (found.ok ? [] : [found.problem]));
   const found = kinds.flatMap((kind) => (kind.found.ok && kind.found.data.needs.length > 0 ? [{ ...kind, ...kind.found.data }] : []));
@@ -70,7 +71,7 @@ function NeedsList({ kinds, again }: { kinds: readonly ReadKind[]; again: () => 
             </h3>
             <ul>
               {needs.map((need) => (
-                <NeedRow key={need.key} need={need} ask={ask} />
+                <NeedRow key={need.key} need={need} ask={answer} />
               ))}
             </ul>
           </section>
@@ -82,7 +83,6 @@ function NeedsList({ kinds, again }: { kinds: readonly ReadKind[]; again: () => 
           'In error messages, # replaces a number or an id, and "…" replaces a text that differs.'}
       </p>
       {line}
-      {asked && <AnswerQuestion {...asked} close={() => ask(undefined)} done={() => told("Answered. The instance continues.")} />}
     </>
   );
 }
