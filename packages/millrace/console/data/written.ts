@@ -67,8 +67,8 @@ export function jsonText(value: unknown, indent = "", line = indent && "\n"): st
   return parts.length === 0 ? `${open}${close}` : `${open}${deeper}${parts.join(`,${deeper}`)}${line}${close}`;
 }
 
-export function wrongIn(value: unknown, path: string): { path: string; wrong: string }[] {
-  if (value instanceof Written) return value.wrong === undefined ? [] : [{ path, wrong: value.wrong }];
+export function wrongIn(value: unknown, path: string): { path: string; message: string }[] {
+  if (value instanceof Written) return value.wrong === undefined ? [] : [{ path, message: value.wrong }];
   if (typeof value !== "object" || value === null) return [];
   return Object.entries(value).flatMap(([name, one]) => wrongIn(one, `${path}.${name}`));
 }

@@ -1,14 +1,9 @@
-import { useState } from "preact/hooks";
-import { type Answer, post, quoted, type Result } from "../../data/api.ts";
+import { type Answer, quoted, type Result } from "../../data/api.ts";
 import type { Problem } from "../../data/problem.ts";
-import { jsonText, readJson, Written, writtenJson, wrongIn } from "../../data/written.ts";
-import { hrefOf, Link, setFilters } from "../../frame/router.tsx";
-import { usePlan } from "../../parts/act.tsx";
-import { JsonField } from "../../parts/answer.tsx";
-import { Pairs, ProblemNote } from "../../parts/page.tsx";
+import { jsonText } from "../../data/written.ts";
+import { hrefOf, Link } from "../../frame/router.tsx";
+import { Issues, Pairs, ProblemNote } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
-import { Fields, type Told } from "./form.tsx";
-import { controlOf, type Schema } from "./schema.ts";
 
 export type Checked = Answer<"/v1/catalog/check", "$post">;
 
@@ -19,43 +14,32 @@ export interface Message {
   key: string;
 }
 
-export function useCheck({ kind, type, payload, key }: Message, mayAsk: boolean): Result<Checked> | undefined {
-  const body = { kind, type, payload, ...(key && { idempotency_key: key }) };
-  const isSendable = mayAsk && wrongIn(payload, "").length === 0;
-  const { plan } = usePlan(() => post("/v1/catalog/check", { body }), jsonText(body), isSendable);
-  return isSendable ? plan : undefined;
-}
-
-export function issuesOf(found: Result<Checked> | undefined): NonNullable<Problem["issues"]> {
-  return (found?.ok ? found.data.refused?.issues : found?.problem.issues) ?? [];
-}
-
 const OUTCOMES = {
   new: ["blue", "The key is free: this starts new work."],
   repeat: ["green", "This message was sent before. Sending it again starts nothing, and the answer is the same."],
   reused: ["red", "Another message has this key, so this one would be refused. Change the payload or the key."],
   refused: ["red", "The message would be refused."],
+  incomplete: ["quiet", "The message cannot be sent yet:"],
+  "needs a key": ["amber", "An event needs an idempotency key, so that a repeat is recognized."],
 } as const;
+
+function outcomeOf(kind: Message["kind"], { outcome, key }: Checked, isBegun: boolean): keyof typeof OUTCOMES {
+  if (outcome === "refused" && !isBegun) return "incomplete";
+  return kind === "event" && outcome === "new" && key === null ? "needs a key" : outcome;
+}
 
 /** Shows the key and the subject of a message, and the result of the check. `isBegun` is true if the user has filled in a field. */
 export function Before({ kind, found, isBegun }: { kind: Message["kind"]; found: Result<Checked> | undefined; isBegun: boolean }) {
   if (found && !found.ok) return <ProblemNote problem={found.problem} />;
   if (!found) return <p class="quiet">Checking the message …</p>;
-  const { key, subject, outcome, holder, refused } = found.data;
+  const { key, subject, holder, refused } = found.data;
+  const outcome = outcomeOf(kind, found.data, isBegun);
   const [tone, means] = OUTCOMES[outcome];
-  const isNameless = kind === "event" && outcome === "new" && key === null;
-  const isOpen = outcome === "refused" && !isBegun;
   return (
     <>
       <p class="send-outcome">
-        <Status word={isOpen ? "incomplete" : isNameless ? "needs a key" : outcome} tone={isOpen ? "quiet" : isNameless ? "amber" : tone} />
-        <span>
-          {isOpen
-            ? "The message cannot be sent yet:"
-            : isNameless
-              ? "An event needs an idempotency key, so that a repeat is recognized."
-              : means}
-        </span>
+        <Status word={outcome} tone={tone} />
+        <span>{means}</span>
       </p>
       {holder && (
         <p>
@@ -69,22 +53,20 @@ export function Before({ kind, found, isBegun }: { kind: Message["kind"]; found:
           )}
         </p>
       )}
-      {refused && (
-        <ul class="send-issues">
-          {(refused.issues ?? []).map(({ path, message }) => (
-            <li key={path}>
-              <code>{path}</code> {message}
-            </li>
-          ))}
-          {(refused.issues ?? []).length === 0 && <li>{refused.detail}</li>}
-        </ul>
-      )}
+      {refused &&
+        (refused.issues?.length ? (
+          <Issues of={refused.issues} />
+        ) : (
+          <ul>
+            <li>{refused.detail}</li>
+          </ul>
+        ))}
       {subject !== null && <Pairs of={{ Key: key === null ? "none yet" : <code>{key}</code>, Subject: <bdi>{subject}</bdi> }} />}
     </>
   );
 }
 
-export interface Request {
+interface Request {
   path: "/v1/commands" | "/v1/events" | "/v1/commands/batch" | "/v1/events/batch";
   key?: string;
   body: object;
@@ -125,47 +107,4 @@ export function curlOf({ path, key, body }: Request): string {
 
 function inQuotes(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
-}
-
-interface SaysProps {
-  schema: Schema;
-  payload: unknown;
-  change: (payload: unknown) => void;
-  example: unknown;
-  isJson: boolean;
-  told: Told;
-}
-
-export function Says({ schema, payload, change, example, isJson, told }: SaysProps) {
-  const [round, setRound] = useState(0);
-  const text = jsonText(payload, "  ");
-  const read = payload instanceof Written ? readJson(text) : { value: payload };
-  const isForm = !isJson && controlOf(schema) === "group";
-  return (
-    <>
-      <div class="send-as">
-        {(["form", "json"] as const).map((as) => (
-          <button
-            key={as}
-            type="button"
-            aria-pressed={(as === "json") === isJson}
-            onClick={() => setFilters({ as: as === "json" ? as : undefined })}
-          >
-            {as === "json" ? "JSON" : "Form"}
-          </button>
-        ))}
-        {example !== undefined && payload !== example && (
-          <button type="button" class="plain" onClick={() => [change(example), setRound(round + 1)]}>
-            Reset to the example
-          </button>
-        )}
-      </div>
-      {isForm && "why" in read && <p class="send-first">The form cannot show this payload: {read.why} Correct it here.</p>}
-      {!isForm || "why" in read ? (
-        <JsonField label="Payload" text={text} change={(next) => change(writtenJson(next))} />
-      ) : (
-        <Fields key={round} {...{ schema, value: read.value, path: "payload", told }} set={change} />
-      )}
-    </>
-  );
 }

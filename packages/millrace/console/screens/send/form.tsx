@@ -1,13 +1,58 @@
 import { useState } from "preact/hooks";
-import { jsonText, Written, writtenJson, writtenNumber } from "../../data/written.ts";
+import { jsonText, readJson, Written, writtenJson, writtenNumber } from "../../data/written.ts";
+import { setFilters } from "../../frame/router.tsx";
+import { Check } from "../../parts/act.tsx";
 import { JsonField } from "../../parts/answer.tsx";
 import { Button } from "../../parts/page.tsx";
-import { controlFor, exampleOf, isNullable, itemsOf, opened, type Schema, wordsOf } from "./schema.ts";
+import { controlFor, controlOf, exampleOf, isNullable, itemsOf, opened, type Schema, wordsOf } from "./schema.ts";
 
-export interface Told {
+interface Told {
   issues: ReadonlyMap<string, string>;
   /** True if the form also shows the issues of fields that the user has not edited. */
   isAll: boolean;
+}
+
+interface SaysProps {
+  schema: Schema;
+  payload: unknown;
+  change: (payload: unknown) => void;
+  example: unknown;
+  isJson: boolean;
+  told: Told;
+}
+
+export function Says({ schema, payload, change, example, isJson, told }: SaysProps) {
+  const [round, setRound] = useState(0);
+  const text = jsonText(payload, "  ");
+  const read = payload instanceof Written ? readJson(text) : { value: payload };
+  const isForm = !isJson && controlOf(schema) === "group";
+  return (
+    <>
+      <div class="send-as">
+        {(["form", "json"] as const).map((as) => (
+          <button
+            key={as}
+            type="button"
+            aria-pressed={(as === "json") === isJson}
+            onClick={() => setFilters({ as: as === "json" ? as : undefined })}
+          >
+            {as === "json" ? "JSON" : "Form"}
+          </button>
+        ))}
+        {example !== undefined && payload !== example && (
+          <Button class="plain" press={() => [change(example), setRound(round + 1)]}>
+            Reset to the example
+          </Button>
+        )}
+      </div>
+      {isForm && "why" in read && <p class="send-first">The form cannot show this payload: {read.why} Correct it here.</p>}
+      {!isForm || "why" in read ? (
+        <JsonField label="Payload" text={text} change={(next) => change(writtenJson(next))} />
+      ) : (
+        <Fields key={round} {...{ schema, value: read.value, path: "payload", told }} set={change} />
+      )}
+    </>
+  );
 }
 
 interface FieldProps {
@@ -20,7 +65,7 @@ interface FieldProps {
   told: Told;
 }
 
-export function Fields({ schema, value, set, path, told }: Omit<FieldProps, "name" | "isRequired">) {
+function Fields({ schema, value, set, path, told }: Omit<FieldProps, "name" | "isRequired">) {
   const { properties = {}, required = [] } = opened(schema);
   const held = (typeof value === "object" && value !== null && !Array.isArray(value) ? value : {}) as Record<string, unknown>;
   const change = (name: string, next: unknown) => {
@@ -88,9 +133,7 @@ function Field(given: FieldProps) {
   return (
     <>
       {inner}
-      <label class="check">
-        <input type="checkbox" checked={value === null} onChange={turn} /> {name} is null
-      </label>
+      <Check label={`${name} is null`} isSet={value === null} set={turn} />
     </>
   );
 }
@@ -106,6 +149,7 @@ interface ControlProps extends FieldProps {
 function Items({ name, schema, value, set, isRequired, path, told }: FieldProps) {
   const of = itemsOf(schema) ?? {};
   const items = Array.isArray(value) ? value : [];
+  const removeAt = (at: number) => set(items.length === 1 && !isRequired ? undefined : items.toSpliced(at, 1));
   return (
     <>
       {items.map((one, at) => (
@@ -114,14 +158,9 @@ function Items({ name, schema, value, set, isRequired, path, told }: FieldProps)
             {...{ name: `${name} ${at + 1}`, schema: of, value: one, path: `${path}.${at}`, told, isRequired: true }}
             set={(next) => set(items.with(at, next ?? null))}
           />
-          <button
-            type="button"
-            class="plain"
-            aria-label={`Remove ${name} ${at + 1}`}
-            onClick={() => set(items.length === 1 && !isRequired ? undefined : items.toSpliced(at, 1))}
-          >
+          <Button class="plain" label={`Remove ${name} ${at + 1}`} press={() => removeAt(at)}>
             Remove
-          </button>
+          </Button>
         </div>
       ))}
       <Button press={() => set([...items, exampleOf(of)])}>Add {items.length === 0 ? "one" : "another"}</Button>
@@ -140,8 +179,7 @@ function Control({ control, schema, value, set, isRequired, isWrong }: ControlPr
   const wrong = isWrong || undefined;
   const { pattern, format, maxLength = Number.POSITIVE_INFINITY } = said;
   const [isLong] = useState(() => String(value).includes("\n") || !(pattern || format || maxLength <= SHORT));
-  if (control === "choice" || control === "yes or no") {
-    const choices = control === "choice" ? (said.enum ?? []) : [true, false];
+  if (control === "choice")
     return (
       <select
         aria-invalid={wrong}
@@ -149,14 +187,13 @@ function Control({ control, schema, value, set, isRequired, isWrong }: ControlPr
         onChange={({ currentTarget: { value: text } }) => set(text === "" ? undefined : JSON.parse(text))}
       >
         {(!isRequired || value === undefined) && <option value="">{isRequired ? "choose" : "leave it out"}</option>}
-        {choices.map((one) => (
+        {(said.enum ?? [true, false]).map((one) => (
           <option key={JSON.stringify(one)} value={JSON.stringify(one)}>
             {one === true ? "yes" : one === false ? "no" : String(one)}
           </option>
         ))}
       </select>
     );
-  }
   const example = said.default ?? said.examples?.[0];
   const common = {
     ...{ "aria-invalid": wrong, autocomplete: "off", spellcheck: false, disabled: value === null },

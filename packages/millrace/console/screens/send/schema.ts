@@ -25,7 +25,7 @@ export interface Schema {
   sensitive?: boolean;
 }
 
-export type Control = "group" | "choice" | "yes or no" | "number" | "text" | "list" | "json";
+export type Control = "group" | "choice" | "number" | "text" | "list" | "json";
 
 export function isNullable({ type, anyOf, enum: choices }: Schema): boolean {
   return (Array.isArray(type) && type.includes("null")) || choices?.includes(null) || (anyOf ?? []).some((one) => one.type === "null");
@@ -49,9 +49,8 @@ export function itemsOf(schema: Schema): Schema | undefined {
 
 export function controlOf(schema: Schema): Control {
   const { type, properties, enum: choices } = opened(schema);
-  if (choices) return "choice";
+  if (choices || type === "boolean") return "choice";
   if (type === "object" && properties) return "group";
-  if (type === "boolean") return "yes or no";
   if (type === "integer" || type === "number") return "number";
   if (type === "string") return "text";
   const items = type === "array" ? itemsOf(schema) : undefined;
@@ -60,8 +59,7 @@ export function controlOf(schema: Schema): Control {
 
 const CONTROLS: Readonly<Record<Control, (value: unknown, schema: Schema) => boolean>> = {
   group: (value) => typeof value === "object" && value !== null && !Array.isArray(value),
-  choice: (value, { enum: choices = [] }) => choices.some((one) => JSON.stringify(one) === JSON.stringify(value)),
-  "yes or no": (value) => typeof value === "boolean",
+  choice: (value, { enum: choices = [true, false] }) => choices.some((one) => JSON.stringify(one) === JSON.stringify(value)),
   number: (value) => typeof value === "number" || /^-?\d[\d.eE+-]*$/.test((value as { text?: string } | null)?.text ?? ""),
   // A text field changes carriage returns, so a string that contains a carriage return is edited as JSON.
   text: (value) => typeof value === "string" && !value.includes("\r"),

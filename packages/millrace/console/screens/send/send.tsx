@@ -1,33 +1,54 @@
-import type { ComponentChildren } from "preact";
-import { useCatalog } from "../../data/use-data.ts";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Answer, post, quoted, send } from "../../data/api.ts";
+import { tell } from "../../data/notices.ts";
+import type { Problem } from "../../data/problem.ts";
+import { may } from "../../data/session.ts";
+import { useCatalog, useShown } from "../../data/use-data.ts";
+import { jsonText, wrongIn } from "../../data/written.ts";
 import { useFilters } from "../../frame/filters.tsx";
-import { setFilters } from "../../frame/router.tsx";
-import { Empty, ProblemNote } from "../../parts/page.tsx";
-import { Draft, nameOf } from "./draft.tsx";
+import { go, hrefOf, Link, setFilters } from "../../frame/router.tsx";
+import { TextField, TimeField, usePlan } from "../../parts/act.tsx";
+import { JsonText } from "../../parts/json.tsx";
+import { Empty, Issues, ProblemNote, Reading } from "../../parts/page.tsx";
+import { instant, Quiet, timeZone } from "../../parts/text.tsx";
+import { answerIn, Before, curlOf, requestOf } from "./before.tsx";
+import { Says } from "./form.tsx";
+import { exampleOf, hasExample, type Schema } from "./schema.ts";
 import "./send.css";
 
 const FILTERS = { message: { label: "Message" }, example: { label: "Example" }, as: { label: "As" } } as const;
 
+type Catalog = Answer<"/v1/catalog">;
+type Message = Catalog["messages"][number];
+
+/** Kind and type together identify a message type, because a command and an event may have the same type. */
+const nameOf = ({ kind, type }: Pick<Message, "kind" | "type">) => `${kind} ${type}`;
+
 export function Send() {
   const { data: catalog, problem } = useCatalog();
+  return (
+    <>
+      <h1>Send</h1>
+      {catalog ? <Choice catalog={catalog} /> : <Reading problem={problem} />}
+    </>
+  );
+}
+
+function Choice({ catalog: { messages, first_command: first } }: { catalog: Catalog }) {
   const set = useFilters(FILTERS);
-  if (!catalog) return <Frame>{problem ? <ProblemNote problem={problem} /> : <p class="quiet">Reading …</p>}</Frame>;
-  const open = catalog.messages.filter(({ door }) => door !== null && door.scope !== null);
-  const first = catalog.first_command;
+  const open = messages.filter(({ door }) => door !== null && door.scope !== null);
   const asked = set.message ?? (first ? nameOf({ kind: "command", type: first.type }) : undefined);
   const found = open.find((one) => nameOf(one) === asked || one.type === asked);
   const message = found ?? open[0];
   if (!message)
     return (
-      <Frame>
-        <Empty command={'defineEvent({ …, door: { scope: "enqueue" } })'}>
-          Nothing can be sent from outside: no workflow handles a command, and no event declares a door.
-        </Empty>
-      </Frame>
+      <Empty command={'defineEvent({ …, door: { scope: "enqueue" } })'}>
+        Nothing can be sent from outside: no workflow handles a command, and no event declares a door.
+      </Empty>
     );
   const isFirst = first !== null && first.type === message.type && set.example === "first";
   return (
-    <Frame>
+    <>
       <label class="field send-which">
         Message
         <select value={nameOf(message)} onChange={(event) => setFilters({ message: event.currentTarget.value, example: undefined })}>
@@ -56,15 +77,160 @@ export function Send() {
         {...(isFirst && { first: first.payload })}
         isJson={set.as === "json"}
       />
-    </Frame>
+    </>
   );
 }
 
-function Frame({ children }: { children: ComponentChildren }) {
+interface DraftProps {
+  message: Message;
+  first?: unknown;
+  isJson: boolean;
+}
+
+function Draft({ message, first, isJson }: DraftProps) {
+  const { kind, type, door } = message;
+  const schema = message.payload_schema as Schema;
+  const [example] = useState(() => first ?? exampleOf(schema));
+  const [payload, setPayload] = useState(example);
+  const [key, setKey] = useState("");
+  const [job, setJob] = useState("");
+  const [time, setTime] = useState("");
+  const [isAll, tellAll] = useState(false);
+  const [problem, setProblem] = useState<Problem | undefined>();
+  const [isSending, setSending] = useState(false);
+  const isUnderWay = useRef(false);
+  const isShown = useShown();
+  const lacks = ["enqueue", door?.scope ?? "enqueue"].find((scope) => !may(scope));
+  const said = { kind, type, payload, key: key.trim() };
+  const wrong = wrongIn(payload, "payload");
+  const body = { kind, type, payload, ...(said.key && { idempotency_key: said.key }) };
+  const check = () => post("/v1/catalog/check", { body });
+  const { plan: found } = usePlan(check, jsonText(body), lacks === undefined && wrong.length === 0);
+  const issues = (found?.ok ? found.data.refused?.issues : found?.problem.issues) ?? [];
+  const request = requestOf({ ...said, job: job.trim(), runAt: time === "" ? undefined : new Date(instant(time)).toISOString() });
+  const asSent = jsonText(request.body, "  ");
+  const shown = useRef(asSent);
+  shown.current = asSent;
+  // The problem of an earlier request is removed when the user changes the request.
+  useEffect(() => setProblem(undefined), [asSent, request.key]);
+  const isGood = wrong.length === 0 && found?.ok && ["new", "repeat"].includes(found.data.outcome) && found.data.key !== null;
+
+  const submit = async () => {
+    tellAll(true);
+    if (!isGood || lacks || isUnderWay.current) return;
+    isUnderWay.current = true;
+    setSending(true);
+    const result = answerIn(await send("POST", request.path, { body: request.body, ...(request.key && { key: request.key }) }));
+    isUnderWay.current = false;
+    setSending(false);
+    const { instance_id: instance, correlation_id: id } = result.ok ? result.data : {};
+    const href = instance ? hrefOf("instances", instance) : id && hrefOf("instances", { correlation: id });
+    // The page opens the new instance only if the user still views this message.
+    if (!isShown.current || shown.current !== asSent)
+      tell({ said: result.ok ? `${type} was accepted.` : `${type} was refused: ${result.problem.title}.`, href });
+    else if (href) go(href);
+    else if (!result.ok) setProblem(result.problem);
+  };
   return (
-    <>
-      <h1>Send</h1>
-      {children}
-    </>
+    <form
+      class="send"
+      noValidate
+      onSubmit={(event) => {
+        event.preventDefault();
+        void submit();
+      }}
+      onKeyDown={(event) => {
+        if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+        event.preventDefault();
+        void submit();
+      }}
+    >
+      <section aria-label="Message">
+        <Where message={message} />
+        <Says
+          {...{ schema, payload, isJson }}
+          change={setPayload}
+          example={first !== undefined || hasExample(schema) ? example : undefined}
+          told={{ issues: new Map(issues.map((one) => [one.path, one.message])), isAll }}
+        />
+        <details class="send-more" open={kind === "event"}>
+          <summary>{kind === "command" ? "Key, job and time" : "Key and job"}</summary>
+          <TextField label={["Key ", <Quiet key="hint" of={KEYS[kind]} />]} most={500} value={key} set={setKey} />
+          <TextField label={["Job ", <Quiet key="hint" of="default: a new one" />]} most={200} value={job} set={setJob} />
+          {kind === "command" && (
+            <TimeField label={`Start at (${timeZone()}), within the next 12 hours; default: now`} value={time} set={setTime} />
+          )}
+        </details>
+      </section>
+      <section aria-label="Check" class="send-before">
+        <h2>Check</h2>
+        <div aria-live="polite">
+          {lacks !== undefined ? (
+            <Lacks scope={lacks} />
+          ) : wrong.length > 0 ? (
+            <div class="wrong">
+              <Issues of={wrong} />
+            </div>
+          ) : (
+            <Before kind={kind} found={found} isBegun={isAll || payload !== example || key !== ""} />
+          )}
+        </div>
+        {problem && <ProblemNote problem={problem} />}
+        <p class="acts">
+          <button class="main" type="submit" disabled={!isGood || lacks !== undefined || isSending}>
+            {found?.ok && found.data.outcome === "repeat" ? "Send again" : "Send"}
+          </button>
+          <span class="quiet">
+            <kbd>Ctrl+Enter</kbd>
+          </span>
+        </p>
+        <h2>Request</h2>
+        <p class="quiet">
+          POST {request.path}
+          {request.key && (
+            <>
+              , Idempotency-Key: <bdi>{quoted(request.key)}</bdi>
+            </>
+          )}
+        </p>
+        <JsonText text={asSent} label="The body" others={{ "Copy as curl": curlOf(request) }} />
+      </section>
+    </form>
+  );
+}
+
+function Where({ message }: { message: Message }) {
+  const { performer, queue } = message;
+  return (
+    <p class="quiet">
+      {performer ? (
+        <>
+          Performed by <Link to={hrefOf("catalog", `workflow ${performer}`)}>{performer}</Link>,
+        </>
+      ) : (
+        "Published"
+      )}{" "}
+      through the queue {queue}. <Link to={hrefOf("catalog", nameOf(message))}>Details</Link>
+    </p>
+  );
+}
+
+const KEYS = {
+  event: "identifies the event: a repeat with the same key has no effect",
+  command: "default: derived from the content, as shown",
+} as const;
+
+function Lacks({ scope }: { scope: string }) {
+  return (
+    <p class="problem">
+      Your token may not send this: it lacks the scope <code>{scope}</code>.{" "}
+      {may("tokens") ? (
+        <>
+          <Link to={hrefOf("settings", "tokens")}>Mint a token</Link> with this scope and sign in with it.
+        </>
+      ) : (
+        "Ask the issuer of your token for one with this scope. Or fill in the form, copy it as curl, and ask another user to send it."
+      )}
+    </p>
   );
 }
