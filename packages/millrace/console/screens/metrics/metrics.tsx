@@ -7,7 +7,7 @@ import { hrefOf, Link } from "../../frame/router.tsx";
 import { Empty, NeedsObserve, ProblemNote, Reading } from "../../parts/page.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Ago, duration, exact } from "../../parts/text.tsx";
-import { Bars, Legend, Lines, PERCENTILES, Swatch, type Window } from "./plot.tsx";
+import { Bars, Lines, type Window } from "./plot.tsx";
 import "./metrics.css";
 
 type Period = Item<"/v1/workflows/by-time">;
@@ -115,7 +115,6 @@ function OfWorkflow({ name, periods, window }: { name: string; periods: readonly
   const known = new Map(periods.map((one) => [Date.parse(one.at), one]));
   const slots = window.times.map((at) => known.get(at));
   const statuses = [...new Set(periods.flatMap(({ ended }) => Object.keys(ended)))].sort((one, other) => rank(one) - rank(other));
-  const total = (status: string) => periods.reduce((all, { ended }) => all + (ended[status] ?? 0), 0);
   const endedIn = (at: number) =>
     statuses.flatMap((status) => (slots[at]?.ended[status] ? [`${status} ${slots[at].ended[status].toLocaleString()}`] : [])).join(", ") ||
     "no ended run";
@@ -132,36 +131,20 @@ function OfWorkflow({ name, periods, window }: { name: string; periods: readonly
         <Link to={hrefOf("catalog", `workflow ${name}`)}>{name}</Link>
       </h2>
       <div class="plots">
-        <figure>
-          <figcaption>
-            <span class="name">Ended runs</span>
-            <Legend>
-              {statuses.map((status, nth) => (
-                <Swatch key={status} status={status} nth={nth} total={total(status)} />
-              ))}
-            </Legend>
-          </figcaption>
-          <Bars
-            {...shared}
-            label={`Ended runs of ${name}`}
-            said={endedIn}
-            statuses={statuses}
-            counts={slots.map((one) => one?.ended ?? {})}
-          />
-        </figure>
-        <figure>
-          <figcaption>
-            <span class="name">Step duration</span>
-            <Legend>{PERCENTILES}</Legend>
-          </figcaption>
-          <Lines
-            {...shared}
-            label={`Step durations of ${name}`}
-            said={tookIn}
-            low={slots.map((one) => one?.step_p50_seconds ?? null)}
-            high={slots.map((one) => one?.step_p99_seconds ?? null)}
-          />
-        </figure>
+        <Bars
+          {...shared}
+          label={`Ended runs of ${name}`}
+          said={endedIn}
+          statuses={statuses}
+          counts={slots.map((one) => one?.ended ?? {})}
+        />
+        <Lines
+          {...shared}
+          label={`Step durations of ${name}`}
+          said={tookIn}
+          low={slots.map((one) => one?.step_p50_seconds ?? null)}
+          high={slots.map((one) => one?.step_p99_seconds ?? null)}
+        />
       </div>
       <p class="value">
         {chosen === undefined ? (

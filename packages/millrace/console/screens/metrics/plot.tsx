@@ -32,13 +32,15 @@ function niceTop(most: number): number {
 }
 
 interface FrameProps extends Shared {
+  name: string;
+  legend: ComponentChildren;
   top: number;
   tick: (value: number) => string;
   children: (x: (at: number) => number, y: (value: number) => number, step: number) => ComponentChildren;
 }
 
-/** Draws the axes with labels, and a slider over the plot. The user chooses a period with the pointer or the arrow keys. */
-function Frame({ window, label, chosen, choose, said, top, tick, children }: FrameProps) {
+/** Draws a legend, the axes with labels, and a slider over the plot. The user chooses a period with the pointer or the arrow keys. */
+function Frame({ window, label, chosen, choose, said, name, legend, top, tick, children }: FrameProps) {
   const box = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(600);
   useEffect(() => {
@@ -54,92 +56,65 @@ function Frame({ window, label, chosen, choose, said, top, tick, children }: Fra
   const within = (at: number) => Math.min(count - 1, Math.max(0, at));
   const every = Math.ceil(count / Math.max(1, Math.floor((width - LEFT) / LABEL)));
   const at = chosen ?? count - 1;
-  const keys: Readonly<Record<string, number>> = {
-    ArrowLeft: at - 1,
-    ArrowDown: at - 1,
-    ArrowRight: at + 1,
-    ArrowUp: at + 1,
-    Home: 0,
-    End: count - 1,
-  };
+  const keys = { ArrowLeft: at - 1, ArrowDown: at - 1, ArrowRight: at + 1, ArrowUp: at + 1, Home: 0, End: count - 1 };
   const pointAt = (event: PointerEvent & { currentTarget: HTMLElement }) =>
     choose(within(Math.floor((event.clientX - event.currentTarget.getBoundingClientRect().left - LEFT) / step)));
   return (
-    <div
-      ref={box}
-      class="plot"
-      role="slider"
-      tabIndex={0}
-      aria-label={label}
-      aria-valuemin={0}
-      aria-valuemax={count - 1}
-      aria-valuenow={at}
-      aria-valuetext={`${window.labelOf(window.times[at] ?? 0)}: ${said(at)}`}
-      onPointerMove={pointAt}
-      onPointerDown={pointAt}
-      onFocus={() => chosen === undefined && choose(count - 1)}
-      onKeyDown={(event) => {
-        const next = keys[event.key];
-        if (next === undefined) return;
-        event.preventDefault();
-        choose(within(next));
-      }}
-    >
-      <svg width={width} height={HEIGHT} viewBox={`0 0 ${width} ${HEIGHT}`} aria-hidden="true">
-        {[0, top / 2, top].map((value) => (
-          <g key={value}>
-            <line class="grid" x1={LEFT} x2={width - 4} y1={y(value)} y2={y(value)} />
-            <text x={LEFT - 8} y={y(value) + 4} text-anchor="end">
-              {tick(value)}
-            </text>
-          </g>
-        ))}
-        {window.times.map(
-          (time, nth) =>
-            (count - 1 - nth) % every === 0 &&
-            x(nth) >= LEFT && (
-              <text key={time} x={Math.min(x(nth + 0.5), width - LABEL / 3)} y={HEIGHT - 6} text-anchor="middle">
-                {window.labelOf(time)}
+    <figure>
+      <figcaption>
+        <span class="name">{name}</span>
+        <ul class="legend">{legend}</ul>
+      </figcaption>
+      <div
+        ref={box}
+        class="plot"
+        role="slider"
+        tabIndex={0}
+        aria-label={label}
+        aria-valuemin={0}
+        aria-valuemax={count - 1}
+        aria-valuenow={at}
+        aria-valuetext={`${window.labelOf(window.times[at] ?? 0)}: ${said(at)}`}
+        onPointerMove={pointAt}
+        onPointerDown={pointAt}
+        onFocus={() => chosen === undefined && choose(count - 1)}
+        onKeyDown={(event) => {
+          const next: number | undefined = keys[event.key as keyof typeof keys];
+          if (next === undefined) return;
+          event.preventDefault();
+          choose(within(next));
+        }}
+      >
+        <svg width={width} height={HEIGHT} viewBox={`0 0 ${width} ${HEIGHT}`} aria-hidden="true">
+          {[0, top / 2, top].map((value) => (
+            <g key={value}>
+              <line class="grid" x1={LEFT} x2={width - 4} y1={y(value)} y2={y(value)} />
+              <text x={LEFT - 8} y={y(value) + 4} text-anchor="end">
+                {tick(value)}
               </text>
-            ),
-        )}
-        {chosen !== undefined && <rect class="chosen" x={x(chosen)} y={TOP} width={step} height={GROUND - TOP} />}
-        {/* The last period is marked, because it has not ended yet. */}
-        <rect class="open" x={x(count - 1)} y={TOP} width={step} height={GROUND - TOP} />
-        {children(x, y, step)}
-      </svg>
-    </div>
+            </g>
+          ))}
+          {window.times.map(
+            (time, nth) =>
+              (count - 1 - nth) % every === 0 &&
+              x(nth) >= LEFT && (
+                <text key={time} x={Math.min(x(nth + 0.5), width - LABEL / 3)} y={HEIGHT - 6} text-anchor="middle">
+                  {window.labelOf(time)}
+                </text>
+              ),
+          )}
+          {chosen !== undefined && <rect class="chosen" x={x(chosen)} y={TOP} width={step} height={GROUND - TOP} />}
+          {/* The last period is marked, because it has not ended yet. */}
+          <rect class="open" x={x(count - 1)} y={TOP} width={step} height={GROUND - TOP} />
+          {children(x, y, step)}
+        </svg>
+      </div>
+    </figure>
   );
 }
 
 /** The strokes of each pattern on a grid of 6 px. Bars of the first status are plain. */
 const PATTERNS = ["", "M0 3h6", "M-1.5 1.5l3-3M0 6l6-6M4.5 7.5l3-3", "M3 0v6", "M0 0l6 6M0 6l6-6"] as const;
-
-function Pattern({ id, nth, status }: { id: string; nth: number; status: string }) {
-  return (
-    <pattern id={id} width="6" height="6" patternUnits="userSpaceOnUse" data-tone={toneOf(status)}>
-      <rect class="base" width="6" height="6" data-plain={nth === 0 || undefined} />
-      <path d={PATTERNS[nth % PATTERNS.length] ?? ""} />
-    </pattern>
-  );
-}
-
-export function Legend({ children }: { children: ComponentChildren }) {
-  return <ul class="legend">{children}</ul>;
-}
-
-export function Swatch({ status, nth, total }: { status: string; nth: number; total: number }) {
-  const id = useId();
-  return (
-    <li>
-      <svg width="18" height="12" aria-hidden="true">
-        <Pattern id={id} nth={nth} status={status} />
-        <rect class="bar" width="18" height="12" fill={`url(#${id})`} data-tone={toneOf(status)} />
-      </svg>
-      {status} <strong>{total.toLocaleString()}</strong>
-    </li>
-  );
-}
 
 interface BarsProps extends Shared {
   statuses: readonly string[];
@@ -150,39 +125,52 @@ export function Bars({ statuses, counts, ...shared }: BarsProps) {
   const id = useId();
   // The maximum of the axis is even, so that the middle of the axis is an integer.
   const top = Math.max(2, niceTop(Math.max(...counts.map((one) => Object.values(one).reduce((sum, count) => sum + count, 0)))));
+  const legend = statuses.map((status, nth) => (
+    <li key={status}>
+      <svg width="18" height="12" aria-hidden="true">
+        <pattern id={`${id}-${nth}`} width="6" height="6" patternUnits="userSpaceOnUse" data-tone={toneOf(status)}>
+          <rect class="base" width="6" height="6" data-plain={nth === 0 || undefined} />
+          <path d={PATTERNS[nth % PATTERNS.length] ?? ""} />
+        </pattern>
+        <rect class="bar" width="18" height="12" fill={`url(#${id}-${nth})`} data-tone={toneOf(status)} />
+      </svg>
+      {status} <strong>{counts.reduce((total, one) => total + (one[status] ?? 0), 0).toLocaleString()}</strong>
+    </li>
+  ));
   return (
-    <Frame {...shared} top={top} tick={(value) => (Number.isInteger(value) ? value.toLocaleString() : "")}>
-      {(x, y, step) => (
-        <>
-          {statuses.map((status, nth) => (
-            <Pattern key={status} id={`${id}-${nth}`} nth={nth} status={status} />
-          ))}
-          {counts.map((one, at) => {
-            let below = 0;
-            return statuses.map((status, nth) => {
-              const count = one[status] ?? 0;
-              if (count === 0) return null;
-              const from = below;
-              below += count;
-              return (
-                <rect
-                  key={`${at} ${status}`}
-                  class="bar"
-                  data-tone={toneOf(status)}
-                  {...{ x: x(at) + step * 0.1, width: step * 0.8, y: y(below), height: Math.max(1.5, y(from) - y(below)) }}
-                  fill={`url(#${id}-${nth})`}
-                />
-              );
-            });
-          })}
-        </>
-      )}
+    <Frame
+      {...shared}
+      name="Ended runs"
+      legend={legend}
+      top={top}
+      tick={(value) => (Number.isInteger(value) ? value.toLocaleString() : "")}
+    >
+      {(x, y, step) =>
+        counts.map((one, at) => {
+          let below = 0;
+          return statuses.map((status, nth) => {
+            const count = one[status] ?? 0;
+            if (count === 0) return null;
+            const from = below;
+            below += count;
+            return (
+              <rect
+                key={`${at} ${status}`}
+                class="bar"
+                data-tone={toneOf(status)}
+                {...{ x: x(at) + step * 0.1, width: step * 0.8, y: y(below), height: Math.max(1.5, y(from) - y(below)) }}
+                fill={`url(#${id}-${nth})`}
+              />
+            );
+          });
+        })
+      }
     </Frame>
   );
 }
 
 /** The legend for the lines of p50 and p99: a circle on a solid line, and a square on a dashed line. */
-export const PERCENTILES = (["p50", "p99"] as const).map((name) => (
+const PERCENTILES = (["p50", "p99"] as const).map((name) => (
   <li key={name}>
     <svg class={name} width="24" height="12" aria-hidden="true">
       <path d="M0 6h24" />
@@ -202,7 +190,7 @@ type Values = readonly (number | null)[];
 export function Lines({ low, high, ...shared }: Shared & { low: Values; high: Values }) {
   const top = niceTop(Math.max(0, ...[...low, ...high].map((value) => value ?? 0)));
   return (
-    <Frame {...shared} top={top} tick={(value) => duration(value * 1000)}>
+    <Frame {...shared} name="Step duration" legend={PERCENTILES} top={top} tick={(value) => duration(value * 1000)}>
       {(x, y) =>
         (["p99", "p50"] as const).map((name) => {
           const values = name === "p50" ? low : high;
