@@ -4,16 +4,10 @@ import { useData } from "../data/use-data.ts";
 import { writtenJson } from "../data/written.ts";
 import { hrefOf, Link } from "../frame/router.tsx";
 import { Act } from "./act.tsx";
+import type { Asker } from "./ask.tsx";
 import { Json } from "./json.tsx";
 import { Button } from "./page.tsx";
 import { Moment, Name } from "./text.tsx";
-
-type Done = { action_id: string };
-
-interface AnswerProps {
-  done: (action: string) => void;
-  close: () => void;
-}
 
 export interface Question {
   id: string;
@@ -25,10 +19,11 @@ export interface Question {
 
 export const TO_QUESTIONS = { approve: "Approve", reject: "Reject" } as const;
 
-export function AnswerQuestion({ verb, done, close, ...asked }: AnswerProps & Question & { verb: keyof typeof TO_QUESTIONS }) {
+export function AnswerQuestion({ verb, told, close, ...asked }: Asker & Question & { verb: keyof typeof TO_QUESTIONS }) {
   const { id, question, details, otherwise, due_at: due } = asked;
   return (
-    <Act<undefined, Done>
+    <Act
+      {...{ told, close }}
       title={`${TO_QUESTIONS[verb]}?`}
       verb={TO_QUESTIONS[verb]}
       show={() => (
@@ -45,8 +40,7 @@ export function AnswerQuestion({ verb, done, close, ...asked }: AnswerProps & Qu
       )}
       at={`/v1/approvals/:id/${verb}`}
       param={{ id }}
-      done={({ action_id }) => done(action_id)}
-      close={close}
+      said="Answered. The instance continues."
     />
   );
 }
@@ -81,8 +75,8 @@ export function DoubtAnswers({ follows, answer }: { follows: Follows; answer: (v
   );
 }
 
-/** The resolution for which the dialog is open. Without `follows`, the resolution replaces the recorded output of an effect. */
-export interface AskedOfDoubt {
+/** A resolution. Without `follows`, the resolution replaces the recorded output of an effect. */
+interface AskedOfDoubt extends Asker {
   doubt: Doubt;
   verb: DoubtVerb;
   follows?: Follows;
@@ -93,7 +87,7 @@ const ANOTHER = [
   "This output replaces the recorded one, and a retry continues with it. It sends nothing. If the step cannot use the output, its outcome is unknown again (in doubt).",
 ] as const;
 
-export function AnswerDoubt({ doubt, verb, follows, done, close }: AskedOfDoubt & { done: (followed: string) => void; close: () => void }) {
+export function AnswerDoubt({ doubt, verb, follows, ...asker }: AskedOfDoubt) {
   const { key, step, item, input, answered } = doubt;
   const known = answered?.output_ref === null ? JSON.stringify(answered.output, null, 2) : "";
   // An output with redacted values cannot be used.
@@ -102,7 +96,8 @@ export function AnswerDoubt({ doubt, verb, follows, done, close }: AskedOfDoubt 
   const output = writtenJson(text.trim() === "" ? "null" : text);
   const [word, following] = follows ? [wordOf(verb, follows), follows[verb] ?? ""] : ANOTHER;
   return (
-    <Act<undefined, Done>
+    <Act
+      {...asker}
       title={`${step}${item && ` [${item}]`}: ${word.toLowerCase()}`}
       verb={word}
       final={
@@ -112,12 +107,11 @@ export function AnswerDoubt({ doubt, verb, follows, done, close }: AskedOfDoubt 
       }
       isReady={verb !== "confirm" || output.wrong === undefined}
       missing="The output is not valid JSON."
-      show={() => <p>{following}</p>}
+      show={following}
       at={`/v1/effects/:key/${verb}`}
       param={{ key }}
       body={verb === "confirm" ? { output } : {}}
-      done={() => done(following)}
-      close={close}
+      said={`Answered. ${following}`}
     >
       {input !== null && (
         <details open>

@@ -1,6 +1,5 @@
 import type { ComponentChildren, FunctionComponent } from "preact";
 import { useState } from "preact/hooks";
-import { useTold } from "./page.tsx";
 
 /** The functions that a dialog calls: `told` shows a result on the screen, and `close` closes the dialog. */
 export interface Asker {
@@ -10,18 +9,24 @@ export interface Asker {
 
 /**
  * The dialog and the result of the actions of a screen. `ask` opens a dialog, and `line` shows the dialog and the result of the last
- * action. `again` reloads the screen after an action.
+ * action, which is announced to screen readers. `again` reloads the screen after an action. `after` is shown after each result.
  */
-export function useActs(again: () => void) {
+export function useActs(again: () => void, after: ComponentChildren = null) {
   const [dialog, open] = useState<((asker: Asker) => ComponentChildren) | undefined>();
-  const { told, say, line } = useTold(again);
+  const [said, say] = useState<ComponentChildren>("");
+  const told = (sentence: ComponentChildren) => {
+    say([sentence, after]);
+    again();
+  };
   return {
     ...{ told, say },
     ask: <Props extends object>(Dialog: FunctionComponent<Props>, props: Omit<Props, keyof Asker>) =>
       open(() => (asker: Asker) => <Dialog {...(props as Props)} {...asker} />),
     line: (
       <>
-        {line}
+        <p class="told" role="status">
+          {said}
+        </p>
         {dialog?.({ told, close: () => open(undefined) })}
       </>
     ),

@@ -1,5 +1,4 @@
 import { type ComponentChildren, type ComponentType, Fragment } from "preact";
-import { useState } from "preact/hooks";
 import { useCell } from "../data/cell.ts";
 import type { Problem } from "../data/problem.ts";
 import { may, session } from "../data/session.ts";
@@ -89,24 +88,6 @@ export function Issues({ of, show }: IssuesProps) {
       ))}
     </ul>
   );
-}
-
-/** Shows the result of the last action, and announces the result to screen readers. */
-export function useTold(again: () => void) {
-  const [said, say] = useState<ComponentChildren>("");
-  const told = (sentence: ComponentChildren) => {
-    say(sentence);
-    again();
-  };
-  return {
-    told,
-    say,
-    line: (
-      <p class="told" role="status">
-        {said}
-      </p>
-    ),
-  };
 }
 
 export function NeedsObserve({ what }: { what: string }) {

@@ -95,20 +95,20 @@ interface Plan {
   running: number;
   waiting: number;
 }
-type Done = { bulk_action_id: string | null };
 
 interface PauseActProps extends Pick<Work, "kind" | "name">, Asker {
   verb: "pause" | "resume";
   paused: Paused | undefined;
 }
 
-function PauseAct({ kind, name, verb, paused, told, close }: PauseActProps) {
+function PauseAct({ kind, name, verb, paused, ...asker }: PauseActProps) {
   const [isForAll, setForAll] = useState(paused?.all_tenants ?? false);
   const [isOfRunning, setOfRunning] = useState(false);
   const body = { ...(isForAll && { all_tenants: true }), ...(verb === "pause" && isOfRunning && !isForAll && { running: "pause" }) };
   const word = verb === "pause" ? "Pause" : "Resume";
   return (
-    <Act<Plan, Done>
+    <Act<Plan, { bulk_action_id: string | null }>
+      {...asker}
       title={`${word} the ${kind} ${name}`}
       verb={word}
       at={`/v1/${kind}s/:name/${verb}`}
@@ -123,9 +123,8 @@ function PauseAct({ kind, name, verb, paused, told, close }: PauseActProps) {
           </p>
         </>
       )}
-      done={() => told(verb === "pause" ? "Paused." : "Resumed. The waiting instances start within seconds.")}
+      said={verb === "pause" ? "Paused." : "Resumed. The waiting instances start within seconds."}
       leadsTo={({ bulk_action_id: id }) => (id ? hrefOf("actions", id) : undefined)}
-      close={close}
     >
       {verb === "pause" && (
         <>

@@ -5,6 +5,7 @@ import { useCatalog } from "../../data/use-data.ts";
 import { writtenJson } from "../../data/written.ts";
 import { Act, Check, TimeField } from "../../parts/act.tsx";
 import { JsonField } from "../../parts/answer.tsx";
+import type { Asker } from "../../parts/ask.tsx";
 import { Button } from "../../parts/page.tsx";
 import { EffectPlan, type Plan, RefusedPlan } from "../../parts/plan.tsx";
 import { isDelayed } from "../../parts/status.tsx";
@@ -104,14 +105,12 @@ export function ActButtons({ instance, ask }: { instance: Detail; ask: (asked: A
 /** The actions for a delayed command, which the list of delayed commands also shows. */
 export const DELAYED_VERBS = ["release", "move", "cancel"] as const satisfies Verb[];
 
-interface AskProps {
+interface AskProps extends Asker {
   instance: Pick<Detail, "id" | "workflow" | "status" | "undo" | "waiting_for" | "due_at">;
   asked: Asked;
-  done: (word: string) => void;
-  close: () => void;
 }
 
-export function AskAct({ instance, asked: { verb, step }, done, close }: AskProps) {
+export function AskAct({ instance, asked: { verb, step }, ...asker }: AskProps) {
   const { word, does = word, final, isKeyed, runsCode } = ACTS[verb];
   const [text, setText] = useState(verb === "signal" ? "{}" : "");
   const [undo, setUndo] = useState(true);
@@ -132,7 +131,8 @@ export function AskAct({ instance, asked: { verb, step }, done, close }: AskProp
     ...(verb === "signal" && { payload: said }),
   };
   return (
-    <Act<Plan, { action_id: string }>
+    <Act<Plan, unknown>
+      {...asker}
       title={`${does}${step && (verb === "retry" || verb === "skip") ? `: ${step}` : ""}`}
       verb={does}
       final={(inUndo && verb === "skip" ? FINAL_IN_UNDO : final) ?? null}
@@ -149,8 +149,7 @@ export function AskAct({ instance, asked: { verb, step }, done, close }: AskProp
           {runsCode && !inUndo && <Behind workflow={instance.workflow} plan={plan} />}
         </>
       )}
-      done={() => done(word)}
-      close={close}
+      said={`${word}: accepted.`}
       isReady={verb === "move" ? !Number.isNaN(at) : !takesJson || said.wrong === undefined}
     >
       {verb === "move" && <TimeField label={`Start at (${timeZone()}), within the next 12 hours`} value={time} set={setTime} />}

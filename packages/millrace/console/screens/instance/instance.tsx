@@ -41,7 +41,7 @@ export function Instance({ param: id }: ScreenProps) {
     ({ kind, data }) => (kind === "instance" && data.id === id) || ((kind === "action" || kind === "doubt") && data.instance_id === id),
   );
   useStream(`/v1/instances/${encodeURIComponent(id)}/stream`, data !== undefined && !OVER.has(data.instance.status), soon);
-  const { ask, told, say, line } = useActs(again);
+  const { ask, say, line } = useActs(again, RECORDED);
   useKeys({ c: () => void copied(id).then((done) => done && say("Id copied.")) });
   // The result of an action disappears when the instance has changed since, and no longer executes steps.
   useEffect(() => {
@@ -50,19 +50,9 @@ export function Instance({ param: id }: ScreenProps) {
 
   if (!data) return <Lost title="Instance" problem={problem} all={["instances", "All instances"]} />;
   const { instance, steps, effects, messages, actions, questions } = data;
-  const act = (asked: Asked) => ask(AskAct, { instance, asked, done: (word: string) => done(`${word}: accepted. It is recorded`) });
-  const done = (sentence: string) =>
-    told([
-      `${sentence} under `,
-      <a key="history" href="#history">
-        History
-      </a>,
-    ]);
+  const act = (asked: Asked) => ask(AskAct, { instance, asked });
   const decide = (effect: Effect, verb: DoubtVerb, follows?: Follows) =>
-    ask(AnswerDoubt, {
-      ...{ doubt: { ...effect, workflow: instance.workflow }, verb, ...(follows && { follows }) },
-      done: (then: string) => done(`Answered. ${then} Recorded`),
-    });
+    ask(AnswerDoubt, { doubt: { ...effect, workflow: instance.workflow }, verb, ...(follows && { follows }) });
   const runs = runsOf(actions, explained);
   const asking = questions.filter((one) => one.state === "pending" && instance.waiting_for.some((wait) => wait.approval_id === one.id));
   const trouble =
@@ -85,11 +75,7 @@ export function Instance({ param: id }: ScreenProps) {
       <FactsOf whole={data} runs={runs} />
       {problem && <ProblemNote problem={problem} />}
       {asking.map((question) => (
-        <OpenQuestion
-          key={question.id}
-          question={question}
-          answer={(verb) => ask(AnswerQuestion, { ...question, verb, done: () => done("Answered. The instance continues. Recorded") })}
-        />
+        <OpenQuestion key={question.id} question={question} answer={(verb) => ask(AnswerQuestion, { ...question, verb })} />
       ))}
       {instance.doubts.map(({ step, effect: key, since, why, follows }) => (
         <OpenDoubt
@@ -144,6 +130,14 @@ export function Instance({ param: id }: ScreenProps) {
     </>
   );
 }
+
+/** The words after the result of an action. */
+const RECORDED = (
+  <>
+    {" "}
+    It is recorded under <a href="#history">History</a>
+  </>
+);
 
 const NO_ANSWER: Readonly<Record<string, string>> = {
   complete: "No output: the workflow returns nothing.",

@@ -13,7 +13,7 @@ import { InstanceStatus, Status, StatusNotes } from "../../parts/status.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";
 import { Ago, duration, exact, Moment } from "../../parts/text.tsx";
 import { InstancesButton } from "../actions/bulk-act.tsx";
-import { ACTS, AskAct, DELAYED_VERBS, type Verb } from "../instance/acts.tsx";
+import { ACTS, AskAct, DELAYED_VERBS } from "../instance/acts.tsx";
 import { OVER } from "../instance/whole.ts";
 
 type Instance = Item<"/v1/instances">;
@@ -93,13 +93,16 @@ export function Instances() {
       rowIn: ({ kind, data }) => (kind === "instance" ? (data as Instance) : undefined),
     },
   );
-  const { ask, told, line } = useActs(pages.again);
+  const { ask, line } = useActs(pages.again);
   const isActable = filters.standing === "delayed" && may("operate");
-  const act = (instance: Instance, verb: Verb) =>
-    ask(AskAct, { instance, asked: { verb }, done: (word: string) => told(`${word}: accepted.`) });
   const acts = (instance: Instance) =>
     DELAYED_VERBS.map((verb) => (
-      <Button key={verb} class="plain" label={`${ACTS[verb].word}: ${instance.subject}`} press={() => act(instance, verb)}>
+      <Button
+        key={verb}
+        class="plain"
+        label={`${ACTS[verb].word}: ${instance.subject}`}
+        press={() => ask(AskAct, { instance, asked: { verb } })}
+      >
         {ACTS[verb].word}
       </Button>
     ));

@@ -44,8 +44,7 @@ export function Now() {
 type Asked = Question & { verb: keyof typeof TO_QUESTIONS };
 
 function NeedsList({ kinds, again }: { kinds: readonly ReadKind[]; again: () => void }) {
-  const { ask, told, line } = useActs(again);
-  const answer = (asked: Asked) => ask(AnswerQuestion, { ...asked, done: () => told("Answered. The instance continues.") });
+  const { ask, line } = useActs(again);
   const list = useRef<HTMLDivElement>(null);
   const refused = kinds.flatMap(({ found }) => (found.ok ? [] : [found.problem]));
   const found = kinds.flatMap((kind) => (kind.found.ok && kind.found.data.needs.length > 0 ? [{ ...kind, ...kind.found.data }] : []));
@@ -71,7 +70,7 @@ function NeedsList({ kinds, again }: { kinds: readonly ReadKind[]; again: () => 
             </h3>
             <ul>
               {needs.map((need) => (
-                <NeedRow key={need.key} need={need} ask={answer} />
+                <NeedRow key={need.key} need={need} ask={(asked) => ask(AnswerQuestion, asked)} />
               ))}
             </ul>
           </section>

@@ -57,8 +57,7 @@ function Questions() {
     // If an instance is cancelled or undone, its open questions end.
     isAbout: ({ kind }) => kind === "approval" || kind === "action" || kind === "skipped",
   });
-  const { ask, told, line } = useActs(pages.again);
-  const done = () => told("Answered. The instance continues.");
+  const { ask, line } = useActs(pages.again);
   return (
     <>
       <FilterBar filters={FILTERS} />
@@ -74,7 +73,7 @@ function Questions() {
           </Empty>
         }
       >
-        {(one) => <QuestionRow key={one.id} question={one} ask={(verb) => ask(AnswerQuestion, { ...one, verb, done })} />}
+        {(one) => <QuestionRow key={one.id} question={one} ask={(verb) => ask(AnswerQuestion, { ...one, verb })} />}
       </Items>
     </>
   );
@@ -125,7 +124,7 @@ function UnknownOutcomes() {
     [],
     ({ kind, data }) => kind === "doubt" || (kind === "action" && ["confirm", "reject", "retry_anyway"].includes(String(data.verb))),
   );
-  const { ask, told, line } = useActs(again);
+  const { ask, line } = useActs(again);
   return (
     <>
       <p class="quiet">
@@ -140,11 +139,7 @@ function UnknownOutcomes() {
       )}
       <ul class="items">
         {data?.items.map((doubt) => (
-          <DoubtRow
-            key={doubt.key}
-            doubt={doubt}
-            answer={(verb) => ask(AnswerDoubt, { doubt, verb, follows: doubt.follows, done: (then) => told(`Answered. ${then}`) })}
-          />
+          <DoubtRow key={doubt.key} doubt={doubt} answer={(verb) => ask(AnswerDoubt, { doubt, verb, follows: doubt.follows })} />
         ))}
       </ul>
       {data?.items.length === MOST && <p class="quiet">The {MOST} oldest. Decide these to see the next.</p>}
