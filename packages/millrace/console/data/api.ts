@@ -48,6 +48,12 @@ export async function together<Asked extends Record<string, Promise<Result<unkno
   return { ok: true, data: Object.fromEntries(found.map(([name, one]) => [name, one.ok && one.data])) as Data<Asked> };
 }
 
+/** The items of a page of a list. */
+export async function itemsOf<Row>(page: Promise<Result<{ items: Row[] }>>): Promise<Result<Row[]>> {
+  const found = await page;
+  return found.ok ? { ok: true, data: found.data.items } : found;
+}
+
 /** The timeout of a request, which is needed because a lost connection may cause no error. */
 const ANSWER_WITHIN_MS = 30_000;
 

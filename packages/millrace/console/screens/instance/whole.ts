@@ -1,4 +1,4 @@
-import { type Answer, get, type Item, type Result, together } from "../../data/api.ts";
+import { type Answer, get, type Item, itemsOf, together } from "../../data/api.ts";
 import type { Explained } from "../../data/explained.ts";
 
 export type Detail = Answer<"/v1/instances/:id">;
@@ -8,8 +8,6 @@ export type Message = Item<"/v1/instances/:id/events">;
 export type Action = Item<"/v1/audit">;
 export type Question = Item<"/v1/approvals">;
 
-export type Child = Item<"/v1/instances">;
-
 export const UNDO_STEP = "undo ";
 
 export function hasUndoFailed({ status, undo }: Pick<Detail, "status" | "undo">): boolean {
@@ -18,39 +16,27 @@ export function hasUndoFailed({ status, undo }: Pick<Detail, "status" | "undo">)
 
 export const MOST_ACTIONS = 50;
 
-export interface Whole {
-  instance: Detail;
-  steps: Step[];
-  effects: Effect[];
-  messages: Message[];
-  actions: Action[];
-  questions: Question[];
-  /** The newest children, at most `MOST_CHILDREN`. */
-  children: Child[];
-}
-
+/** The number of children that are shown, newest first. */
 export const MOST_CHILDREN = 50;
 
 /**
  * Loads an instance with its steps, effects, actions and questions. `reveal` loads the redacted values; the API records this in the audit.
  */
-export async function wholeInstance(id: string, reveal: boolean): Promise<Result<Whole>> {
+export function wholeInstance(id: string, reveal: boolean) {
   const param = { id };
   const revealed = reveal ? { reveal: "true" as const } : {};
-  const found = await together({
+  return together({
     instance: get("/v1/instances/:id", { param, query: revealed }),
-    steps: get("/v1/instances/:id/steps", { param }),
-    effects: get("/v1/instances/:id/effects", { param, query: revealed }),
-    messages: get("/v1/instances/:id/events", { param, query: { payload: "true", ...revealed } }),
-    actions: get("/v1/audit", { query: { instance: id, limit: String(MOST_ACTIONS) } }),
-    questions: get("/v1/approvals", { query: { instance: id } }),
-    children: get("/v1/instances", { query: { parent: id, limit: String(MOST_CHILDREN) } }),
+    steps: itemsOf(get("/v1/instances/:id/steps", { param })),
+    effects: itemsOf(get("/v1/instances/:id/effects", { param, query: revealed })),
+    messages: itemsOf(get("/v1/instances/:id/events", { param, query: { payload: "true", ...revealed } })),
+    actions: itemsOf(get("/v1/audit", { query: { instance: id, limit: String(MOST_ACTIONS) } })),
+    questions: itemsOf(get("/v1/approvals", { query: { instance: id } })),
+    children: itemsOf(get("/v1/instances", { query: { parent: id, limit: String(MOST_CHILDREN) } })),
   });
-  if (!found.ok) return found;
-  const { instance, steps, effects, messages, actions, questions, children } = found.data;
-  const lists = { steps: steps.items, effects: effects.items, messages: messages.items, actions: actions.items };
-  return { ok: true, data: { instance, ...lists, questions: questions.items, children: children.items } };
 }
+
+export type Whole = Extract<Awaited<ReturnType<typeof wholeInstance>>, { ok: true }>["data"];
 
 /** A run that an operator's action started. Each retry, restart, undo and cancel starts the next run. */
 export interface Run {

@@ -1,6 +1,16 @@
+import type { Answer, Item } from "../../data/api.ts";
 import { hrefOf } from "../../frame/router.tsx";
 import { type Tone, toneOf } from "../../parts/status.tsx";
-import type { JobNode, ReadJob } from "./use-job.ts";
+
+export type Page = Answer<"/v1/correlations/:id">;
+type JobNode = Item<"/v1/correlations/:id">;
+
+export interface ReadJob {
+  summary: NonNullable<Page["summary"]>;
+  nodes: JobNode[];
+  collapsed: Page["collapsed"];
+  elsewhere: Page["elsewhere"];
+}
 
 /** A node of a job, or a group of nodes that have the same type and the same cause. The graph and the list use the same labels. */
 export interface Knot {
