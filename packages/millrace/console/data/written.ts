@@ -11,20 +11,19 @@ export class Written {
 
 const NO_JSON = "This is not valid JSON.";
 
-function isJson(text: string): boolean {
+/** The parser's message for a text that is not JSON. Undefined for JSON. */
+export function mistakeIn(text: string): string | undefined {
   try {
     JSON.parse(text);
-    return true;
-  } catch {
-    return false;
+    return undefined;
+  } catch (error) {
+    return error instanceof Error ? error.message : NO_JSON;
   }
 }
 
 export function writtenJson(text: string): Written {
-  return new Written(
-    text,
-    isJson(text) ? (text.isWellFormed() ? undefined : "The text contains half of a character (a lone surrogate).") : NO_JSON,
-  );
+  if (mistakeIn(text)) return new Written(text, NO_JSON);
+  return new Written(text, text.isWellFormed() ? undefined : "The text contains half of a character (a lone surrogate).");
 }
 
 const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i;
@@ -79,7 +78,7 @@ const DEEPEST = 64;
 
 /** Parses JSON for a form and keeps the text of each number. If a form would change the text, returns the reason in `why`. */
 export function readJson(text: string): { value: unknown } | { why: string } {
-  if (!isJson(text)) return { why: "It is not valid JSON." };
+  if (mistakeIn(text)) return { why: "It is not valid JSON." };
   const tokens = text.match(TOKENS) ?? [];
   let depth = 0;
   for (const token of tokens) {

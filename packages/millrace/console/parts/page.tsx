@@ -1,4 +1,4 @@
-import { type ComponentChildren, type ComponentType, Fragment } from "preact";
+import { type ComponentChildren, type ComponentType, Fragment, type VNode } from "preact";
 import { useCell } from "../data/cell.ts";
 import type { Problem } from "../data/problem.ts";
 import { may, session } from "../data/session.ts";
@@ -8,11 +8,19 @@ import { hrefOf, Link } from "../frame/router.tsx";
 export interface ListProps<Row> {
   pages: Loaded<Row>;
   noun: readonly [one: string, many: string];
-  empty: ComponentChildren;
+  /** The reason why the list is empty, or a text for `Empty`. */
+  empty: string | VNode;
+  /** The command that fills the list. */
+  command?: string;
+  /** The filters of the list. If a filter is set, an empty list says so. Default: `empty` is shown. */
+  filters?: object;
   children: (rows: Row[]) => ComponentChildren;
 }
 
-export function List<Row>({ pages: { rows, problem, more, newest }, noun: [one, many], empty, children }: ListProps<Row>) {
+export function List<Row>({ pages, noun: [one, many], empty, command, filters = {}, children }: ListProps<Row>) {
+  const { rows, problem, more, newest } = pages;
+  const isFiltered = Object.values(filters).some(Boolean);
+  const none = isFiltered ? `No ${one} matches these filters. Clear shows all.` : empty;
   return (
     <>
       {(problem || !rows) && <Reading problem={problem} />}
@@ -21,7 +29,7 @@ export function List<Row>({ pages: { rows, problem, more, newest }, noun: [one, 
           There are more new {many} than one page shows. <Button press={newest}>Show the newest</Button>
         </p>
       )}
-      {rows?.length === 0 && !problem && empty}
+      {rows?.length === 0 && !problem && (typeof none === "string" ? <Empty command={isFiltered ? "" : command}>{none}</Empty> : none)}
       {rows && rows.length > 0 && children(rows)}
       {rows && (rows.length > 0 || more) && (
         <p class="quiet foot">
@@ -36,7 +44,7 @@ export function List<Row>({ pages: { rows, problem, more, newest }, noun: [one, 
   );
 }
 
-export function Empty({ children, command }: { children: ComponentChildren; command?: string }) {
+export function Empty({ children, command }: { children: ComponentChildren; command?: string | undefined }) {
   return (
     <div class="empty">
       <p>{children}</p>
@@ -90,8 +98,10 @@ export function Issues({ of, show }: IssuesProps) {
   );
 }
 
-export function NeedsObserve({ what }: { what: string }) {
+/** Shows counts of the whole deployment, or asks for the scope that they need. `what` are the counts in words. */
+export function Observed({ what, children }: { what: string; children: ComponentChildren }) {
   const { caller } = useCell(session);
+  if (may("observe")) return <>{children}</>;
   const command = `npm run -s token -- --tenant ${caller?.tenant} --actor you --scopes read,operate,observe --days 90`;
   return <Empty command={command}>{what} for the whole deployment, over all tenants. This needs a token with the scope observe.</Empty>;
 }
@@ -267,5 +277,20 @@ export function Pairs({ of }: { of: Readonly<Record<string, ComponentChildren>> 
         ),
       )}
     </dl>
+  );
+}
+
+/** A list whose lines have columns. The widths of the columns are CSS grid widths. */
+export function Lines({ of, columns }: { of: readonly (readonly ComponentChildren[])[]; columns: string }) {
+  return (
+    <ul class="lines" style={{ "--columns": columns }}>
+      {of.map((cells, nth) => (
+        <li key={nth}>
+          {cells.map((one, at) => (
+            <span key={at}>{one}</span>
+          ))}
+        </li>
+      ))}
+    </ul>
   );
 }

@@ -185,10 +185,6 @@ function useWindow(body: { readonly current: HTMLElement | null }, count: number
 type TableListProps<Row extends object> = Omit<TableProps<Row>, "rows" | "nameOf"> & Omit<ListProps<Row>, "children">;
 
 /** A list that shows its rows in a table. */
-export function TableList<Row extends object>({ pages, noun, empty, ...table }: TableListProps<Row>) {
-  return (
-    <List pages={pages} noun={noun} empty={empty}>
-      {(rows) => <Table {...table} rows={rows} nameOf={pages.nameOf} />}
-    </List>
-  );
+export function TableList<Row extends object>({ pages, noun, empty, command, filters, ...table }: TableListProps<Row>) {
+  return <List {...{ pages, noun, empty, command, filters }}>{(rows) => <Table {...table} rows={rows} nameOf={pages.nameOf} />}</List>;
 }

@@ -3,7 +3,7 @@ import { get, type Item } from "../../data/api.ts";
 import { useCatalog, useData } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Json } from "../../parts/json.tsx";
-import { Empty, Facts, Pairs, ProblemNote, Reading } from "../../parts/page.tsx";
+import { Empty, Facts, Lines, Pairs, ProblemNote, Reading } from "../../parts/page.tsx";
 import { PauseMark, Pausing } from "../../parts/pausing.tsx";
 import { policyOf } from "../../parts/policy.ts";
 import { type Column, Table } from "../../parts/table.tsx";
@@ -185,15 +185,10 @@ function OfWorkflow({ workflow, seen }: { workflow: Workflow; seen: number }) {
         <Empty>None of the newest {seen} instances ran this workflow. Its steps are known only after a run.</Empty>
       ) : (
         <>
-          <ol class="catalog-steps">
-            {steps.map((step) => (
-              <li key={step.name}>
-                <span>{step.name}</span>
-                <strong>{step.class}</strong>
-                <span class="quiet">{CLASSES[step.class]}</span>
-              </li>
-            ))}
-          </ol>
+          <Lines
+            columns="1fr 72px 2fr"
+            of={steps.map((one) => [one.name, <strong key="class">{one.class}</strong>, <Quiet key="means" of={CLASSES[one.class]} />])}
+          />
           <p class="quiet">
             Steps with an effect, as observed in the newest {seen} instances, without reads, sleeps and waits. The page of an instance lists
             all of its steps.
@@ -201,7 +196,7 @@ function OfWorkflow({ workflow, seen }: { workflow: Workflow; seen: number }) {
         </>
       )}
       <h2>Emits</h2>
-      {emits.length === 0 ? <p class="quiet">Nothing observed.</p> : <Lines of={emits.map(messageLine)} none="none declared" />}
+      {emits.length === 0 ? <p class="quiet">Nothing observed.</p> : <Names of={emits.map(messageLine)} none="none declared" />}
     </>
   );
 }
@@ -228,12 +223,12 @@ function OfMessage({ message, catalog }: { message: Message; catalog: Whole }) {
         ]}
       />
       <h2>Consumers</h2>
-      <Lines
+      <Names
         of={[...consumersOf(message, catalog)].map(([title, node]) => (node ? <LinkOf node={node} /> : title))}
         none="none: no workflow or route consumes it yet"
       />
       <h2>Comes from</h2>
-      <Lines
+      <Names
         of={[
           door?.scope && `outside, by ${door.route}`,
           ...[...sourcesOf(true)].map((from) => [<LinkOf key="from" node={from} />, " ", <Quiet key="is" of="observed" />]),
@@ -242,14 +237,13 @@ function OfMessage({ message, catalog }: { message: Message; catalog: Whole }) {
         none="nothing observed lately"
       />
       <h2>Payload</h2>
-      <ul class="catalog-fields">
-        {fields.map(([name, one]) => (
-          <li key={name}>
-            <code>{name}</code>
-            <span class="quiet">{[schema.required?.includes(name) ? "" : "optional", wordsOf(one)].filter(Boolean).join(" · ")}</span>
-          </li>
-        ))}
-      </ul>
+      <Lines
+        columns="1fr 2fr"
+        of={fields.map(([name, one]) => [
+          <code key="name">{name}</code>,
+          <Quiet key="words" of={wordsOf(one, schema.required?.includes(name) ?? false)} />,
+        ])}
+      />
       <details>
         <summary class="quiet">As JSON Schema</summary>
         <Json value={payload_schema} label="JSON Schema" />
@@ -277,7 +271,7 @@ function OfQueue({ queue, catalog }: { queue: Queue; catalog: Whole }) {
       <h2>Policy</h2>
       <Pairs of={Object.fromEntries(policy)} />
       <h2>Messages</h2>
-      <Lines of={messages.map(messageLine)} none="none declared" />
+      <Names of={messages.map(messageLine)} none="none declared" />
     </>
   );
 }
@@ -288,7 +282,7 @@ const messageLine = (one: Pick<Message, "kind" | "type">) => [
   <Quiet key="is" of={one.kind} />,
 ];
 
-function Lines({ of, none }: { of: readonly ComponentChildren[]; none: string }) {
+function Names({ of, none }: { of: readonly ComponentChildren[]; none: string }) {
   const lines = of.filter(Boolean);
   return (
     <ul>

@@ -1,12 +1,12 @@
 import { useEffect, useState } from "preact/hooks";
 import { type Answer, get } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
-import { useData } from "../../data/use-data.ts";
+import { type Data, useData } from "../../data/use-data.ts";
 import { useKeys } from "../../frame/keys.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Act } from "../../parts/act.tsx";
 import { type Asker, useActs } from "../../parts/ask.tsx";
-import { Button, Code, Facts, Lost, ProblemNote } from "../../parts/page.tsx";
+import { Button, Code, Facts, LinkTo, Lost, ProblemNote } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago, copied, Id, Text } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
@@ -26,16 +26,14 @@ export function DeadLetter({ param: id }: ScreenProps) {
   return <Lost title="Dead letter" problem={problem} all={["dead-letters", "All dead letters"]} />;
 }
 
-interface KnownProps {
-  letter: Detail;
-  problem: Parameters<typeof ProblemNote>[0]["problem"] | undefined;
-  again: () => void;
-  reveal: (() => void) | undefined;
-}
-
-function Known({ letter, problem, again, reveal }: KnownProps) {
+function Known({
+  letter,
+  problem,
+  again,
+  reveal,
+}: { letter: Detail; reveal: (() => void) | undefined } & Pick<Data<Detail>, "problem" | "again">) {
   const draft = useDraft(letter);
-  const { id, message_type: type, state, cause } = letter;
+  const { id, message_type: type, state, cause, correlation_id: job } = letter;
   const { ask, say, line } = useActs(again);
   useKeys({ c: () => void copied(id).then((isCopied) => isCopied && say("Id copied.")) });
   const isOpen = state === "open";
@@ -50,12 +48,7 @@ function Known({ letter, problem, again, reveal }: KnownProps) {
         of={[
           <Status word={state} />,
           [<Ago key="at" label="captured" at={letter.captured_at} />, ` from ${letter.queue}`],
-          letter.correlation_id && [
-            "job ",
-            <Link key="job" to={hrefOf("jobs", letter.correlation_id)}>
-              {letter.correlation_id}
-            </Link>,
-          ],
+          job && ["job ", <LinkTo key="job" to={hrefOf("jobs", job)} of={job} />],
           letter.instance_id && <Link to={hrefOf("instances", letter.instance_id)}>instance</Link>,
           cause && isOpen && <Link to={hrefOf("dead-letters", { cause })}>all with this cause</Link>,
           !isOpen && <Link to={hrefOf("audit", { target: id })}>actor and reason</Link>,
@@ -81,8 +74,7 @@ function Known({ letter, problem, again, reveal }: KnownProps) {
 
 function Failure({ letter }: { letter: Detail }) {
   const { reason, error, step, upstream_status: upstream, attempts, escalation, repair } = letter;
-  const first = letter.first_attempt_at;
-  const last = letter.last_attempt_at;
+  const { first_attempt_at: first, last_attempt_at: last } = letter;
   return (
     <section class="cause" data-tone="red" aria-label="Error">
       <p>

@@ -1,7 +1,7 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type Answer, post, type Result } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
-import { type Written, writtenJson } from "../../data/written.ts";
+import { mistakeIn, type Written, writtenJson } from "../../data/written.ts";
 import { useKeys } from "../../frame/keys.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { usePlan } from "../../parts/act.tsx";
@@ -12,23 +12,10 @@ import { Id, Quiet, Text } from "../../parts/text.tsx";
 export type Detail = Answer<"/v1/dead-letters/:id">;
 export type ReplayPlan = Detail["replay"];
 
-interface Draft {
-  text: string;
-  edit: (text: string) => void;
-  reset: () => void;
-  isChanged: boolean;
-  mistake: string | undefined;
-  /** The corrected message as the user typed it. Undefined if the user did not change the message. */
-  body: Written | undefined;
-  /** The result of the replay's dry run. `isBehind` is true if this result belongs to an earlier text. */
-  plan: Result<ReplayPlan>;
-  isBehind: boolean;
-  /** False for invalid JSON and for a text that the API would refuse. */
-  canBeSent: boolean;
-}
+type Draft = ReturnType<typeof useDraft>;
 
 /** The editable message of a dead letter. Each pause in typing repeats the dry run of the replay. */
-export function useDraft(letter: Detail): Draft {
+export function useDraft(letter: Detail) {
   const original = JSON.stringify(letter.body, null, 2);
   const [edited, edit] = useState<string | undefined>();
   const text = edited ?? original;
@@ -37,27 +24,15 @@ export function useDraft(letter: Detail): Draft {
   const mistake = body?.wrong && (mistakeIn(text) ?? body.wrong);
   const { plan: current, last } = usePlan(() => planOf(letter.id, body), text, isChanged && !mistake);
   const plan: Result<ReplayPlan> = isChanged && last ? last : { ok: true, data: letter.replay };
+  // True if the plan belongs to an earlier text.
   const isBehind = isChanged && current === undefined;
-  const wouldGo = plan.ok && plan.data.outcome !== "refused" && plan.data.outcome !== "settled";
-  return {
-    ...{ text, edit, isChanged, mistake, body, plan, isBehind },
-    reset: () => edit(undefined),
-    canBeSent: !mistake && !isBehind && wouldGo,
-  };
+  const canBeSent = !mistake && !isBehind && plan.ok && plan.data.outcome !== "refused" && plan.data.outcome !== "settled";
+  return { text, edit, reset: () => edit(undefined), isChanged, mistake, body, plan, isBehind, canBeSent };
 }
 
 function planOf(id: string, body: Written | undefined): Promise<Result<ReplayPlan>> {
   const asked = { reason: "Would it pass now?", dry_run: true, ...(body !== undefined && { body }) };
   return post("/v1/dead-letters/:id/replay", { param: { id }, body: asked }) as Promise<Result<ReplayPlan>>;
-}
-
-function mistakeIn(text: string): string | undefined {
-  try {
-    JSON.parse(text);
-    return undefined;
-  } catch (error) {
-    return error instanceof Error ? error.message : undefined;
-  }
 }
 
 /** The range of the text to which an issue's path refers: the range of the last name in the path that the text contains. */

@@ -2,7 +2,7 @@ import { type Answer, get, type Result } from "../../data/api.ts";
 import { useData } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Nothing, screenOf } from "../../frame/search.tsx";
-import { Empty, ProblemNote } from "../../parts/page.tsx";
+import { Empty, Lines, ProblemNote } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Ago, Id, Quiet } from "../../parts/text.tsx";
@@ -127,28 +127,25 @@ function HeldKey({ held: { key, holders, captured, captured_truncated: isMore } 
       ) : (
         <Table label="Holders of the key" rows={holders} columns={HOLDERS} nameOf={({ id, name }) => `${id} ${name}`} />
       )}
-      {captured.length > 0 && (
-        <ul class="under-key">
-          {captured.map((one) => (
-            <li key={one.dead_letter_id}>
-              <Status word="dead letter" tone={one.state === "open" ? "red" : "quiet"} />
-              <span>
-                <Link to={hrefOf("dead-letters", one.dead_letter_id)}>
-                  {one.message_type ?? "unknown type"}, {one.reason}
-                </Link>{" "}
-                <span class="quiet">
-                  {one.state}, captured <Ago at={one.captured_at} /> ·{" "}
-                  {one.fingerprint === null
-                    ? "its payload is not readable"
-                    : known.has(one.fingerprint)
-                      ? "the same payload as a holder's"
-                      : "a payload other than any holder's"}
-                </span>
-              </span>
-            </li>
-          ))}
-        </ul>
-      )}
+      <Lines
+        columns="104px 1fr"
+        of={captured.map((one) => [
+          <Status key="is" word="dead letter" tone={one.state === "open" ? "red" : "quiet"} />,
+          <>
+            <Link to={hrefOf("dead-letters", one.dead_letter_id)}>
+              {one.message_type ?? "unknown type"}, {one.reason}
+            </Link>{" "}
+            <span class="quiet">
+              {one.state}, captured <Ago at={one.captured_at} /> ·{" "}
+              {one.fingerprint === null
+                ? "its payload is not readable"
+                : known.has(one.fingerprint)
+                  ? "the same payload as a holder's"
+                  : "a payload other than any holder's"}
+            </span>
+          </>,
+        ])}
+      />
       {isMore && <p class="quiet">The newest {captured.length} dead letters with this key; there are more.</p>}
     </section>
   );

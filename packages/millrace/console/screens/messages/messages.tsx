@@ -1,9 +1,8 @@
 import { type Answer, get, type Item, type Result, together } from "../../data/api.ts";
-import { may } from "../../data/session.ts";
 import { useData, useRegularly } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Empty, NeedsObserve, ProblemNote, Reading } from "../../parts/page.tsx";
+import { Empty, Observed, ProblemNote, Reading } from "../../parts/page.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Ago, clockTime, duration, Quiet } from "../../parts/text.tsx";
 import { begun } from "../actions/words.tsx";
@@ -24,7 +23,9 @@ export function Messages() {
       <h1>Messages</h1>
       <FilterBar filters={FILTERS} />
       {q !== undefined && <Found key={q} q={q} />}
-      {may("observe") ? <Counts minutes={Number(minutes ?? 60)} type={type} queue={queue} /> : <NeedsObserve what="Messages are counted" />}
+      <Observed what="Messages are counted">
+        <Counts minutes={Number(minutes ?? 60)} type={type} queue={queue} />
+      </Observed>
     </div>
   );
 }

@@ -1,16 +1,13 @@
 import { useState } from "preact/hooks";
-import { type Answer, get, type Item } from "../../data/api.ts";
-import { may } from "../../data/session.ts";
+import { type Answer, get } from "../../data/api.ts";
 import { useData, useRegularly } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Empty, NeedsObserve, ProblemNote, Reading } from "../../parts/page.tsx";
+import { Empty, Observed, ProblemNote, Reading } from "../../parts/page.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Ago, duration, exact } from "../../parts/text.tsx";
-import { Bars, Lines, type Window } from "./plot.tsx";
+import { Bars, Lines, type Period, type Window } from "./plot.tsx";
 import "./metrics.css";
-
-type Period = Item<"/v1/workflows/by-time">;
 
 const FILTERS = {
   span: { label: "Period", options: { hour: "last two days" }, unset: "last hour" },
@@ -36,14 +33,10 @@ export function Metrics() {
   return (
     <div class="metrics">
       <h1>Metrics</h1>
-      {may("observe") ? (
-        <>
-          <FilterBar filters={FILTERS} />
-          <Workflows span={span === "hour" ? "hour" : "minute"} workflow={workflow} />
-        </>
-      ) : (
-        <NeedsObserve what="Runs are counted" />
-      )}
+      <Observed what="Runs are counted">
+        <FilterBar filters={FILTERS} />
+        <Workflows span={span === "hour" ? "hour" : "minute"} workflow={workflow} />
+      </Observed>
     </div>
   );
 }
@@ -123,7 +116,7 @@ function OfWorkflow({ name, periods, window }: { name: string; periods: readonly
     if (!one?.attempts) return "no step attempt";
     return `p50 ${seconds(one.step_p50_seconds)}, p99 ${seconds(one.step_p99_seconds)} of ${one.attempts.toLocaleString()} attempts`;
   };
-  const shared = { window, chosen, choose };
+  const shared = { workflow: name, window, slots, chosen, choose };
   const timeOf = (at: number) => window.labelOf(window.times[at] ?? 0);
   return (
     <section class="of-workflow" aria-label={name}>
@@ -131,20 +124,8 @@ function OfWorkflow({ name, periods, window }: { name: string; periods: readonly
         <Link to={hrefOf("catalog", `workflow ${name}`)}>{name}</Link>
       </h2>
       <div class="plots">
-        <Bars
-          {...shared}
-          label={`Ended runs of ${name}`}
-          said={endedIn}
-          statuses={statuses}
-          counts={slots.map((one) => one?.ended ?? {})}
-        />
-        <Lines
-          {...shared}
-          label={`Step durations of ${name}`}
-          said={tookIn}
-          low={slots.map((one) => one?.step_p50_seconds ?? null)}
-          high={slots.map((one) => one?.step_p99_seconds ?? null)}
-        />
+        <Bars {...shared} said={endedIn} statuses={statuses} />
+        <Lines {...shared} said={tookIn} />
       </div>
       <p class="value">
         {chosen === undefined ? (

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
+import type { Item } from "../../data/api.ts";
 import { toneOf } from "../../parts/status.tsx";
 import { duration } from "../../parts/text.tsx";
 
@@ -9,9 +10,13 @@ export interface Window {
   labelOf: (at: number) => string;
 }
 
+export type Period = Item<"/v1/workflows/by-time">;
+
 interface Shared {
+  workflow: string;
   window: Window;
-  label: string;
+  /** The counts of each period of the window. Undefined for a period without counts. */
+  slots: readonly (Period | undefined)[];
   /** The index of the period whose values are shown. */
   chosen: number | undefined;
   choose: (at: number | undefined) => void;
@@ -33,6 +38,7 @@ function niceTop(most: number): number {
 
 interface FrameProps extends Shared {
   name: string;
+  label: string;
   legend: ComponentChildren;
   top: number;
   tick: (value: number) => string;
@@ -116,13 +122,9 @@ function Frame({ window, label, chosen, choose, said, name, legend, top, tick, c
 /** The strokes of each pattern on a grid of 6 px. Bars of the first status are plain. */
 const PATTERNS = ["", "M0 3h6", "M-1.5 1.5l3-3M0 6l6-6M4.5 7.5l3-3", "M3 0v6", "M0 0l6 6M0 6l6-6"] as const;
 
-interface BarsProps extends Shared {
-  statuses: readonly string[];
-  counts: readonly Readonly<Record<string, number>>[];
-}
-
-export function Bars({ statuses, counts, ...shared }: BarsProps) {
+export function Bars({ statuses, ...shared }: Shared & { statuses: readonly string[] }) {
   const id = useId();
+  const counts = shared.slots.map((one) => one?.ended ?? {});
   // The maximum of the axis is even, so that the middle of the axis is an integer.
   const top = Math.max(2, niceTop(Math.max(...counts.map((one) => Object.values(one).reduce((sum, count) => sum + count, 0)))));
   const legend = statuses.map((status, nth) => (
@@ -141,6 +143,7 @@ export function Bars({ statuses, counts, ...shared }: BarsProps) {
     <Frame
       {...shared}
       name="Ended runs"
+      label={`Ended runs of ${shared.workflow}`}
       legend={legend}
       top={top}
       tick={(value) => (Number.isInteger(value) ? value.toLocaleString() : "")}
@@ -184,13 +187,20 @@ function Mark({ name, x, y }: { name: "p50" | "p99"; x: number; y: number }) {
   return name === "p50" ? <circle cx={x} cy={y} r={2.5} /> : <rect x={x - 2.5} y={y - 2.5} width={5} height={5} />;
 }
 
-type Values = readonly (number | null)[];
-
 /** Draws two lines. A line has a gap at each period without a value. */
-export function Lines({ low, high, ...shared }: Shared & { low: Values; high: Values }) {
+export function Lines(shared: Shared) {
+  const low = shared.slots.map((one) => one?.step_p50_seconds ?? null);
+  const high = shared.slots.map((one) => one?.step_p99_seconds ?? null);
   const top = niceTop(Math.max(0, ...[...low, ...high].map((value) => value ?? 0)));
   return (
-    <Frame {...shared} name="Step duration" legend={PERCENTILES} top={top} tick={(value) => duration(value * 1000)}>
+    <Frame
+      {...shared}
+      name="Step duration"
+      label={`Step durations of ${shared.workflow}`}
+      legend={PERCENTILES}
+      top={top}
+      tick={(value) => duration(value * 1000)}
+    >
       {(x, y) =>
         (["p99", "p50"] as const).map((name) => {
           const values = name === "p50" ? low : high;

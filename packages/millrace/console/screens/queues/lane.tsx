@@ -4,7 +4,7 @@ import { useData, useRegularly } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Act } from "../../parts/act.tsx";
 import { type Asker, useActs } from "../../parts/ask.tsx";
-import { Button, Facts, Pairs, Reading } from "../../parts/page.tsx";
+import { Button, Facts, Lines, LinkTo, Pairs, Reading } from "../../parts/page.tsx";
 import { EffectPlan, type Plan } from "../../parts/plan.tsx";
 import { Status, toneOf } from "../../parts/status.tsx";
 import { Ago, Id, Quiet, shortId, Text, withoutIds } from "../../parts/text.tsx";
@@ -154,21 +154,17 @@ function Ahead({ of: { ahead } }: { of: Standing }) {
     <section aria-label="Current instance">
       <h2>Current instance</h2>
       {ahead.length === 0 && <p class="quiet">No instance: the next message starts as soon as the lane allows it.</p>}
-      <ul class="ahead">
-        {ahead.map(({ instance_id: id, since, failed }) => (
-          <li key={id}>
-            <Status word={failed === null ? "running" : "errored"} />
-            <span>
-              <Link to={hrefOf("instances", id)} title={id}>
-                {shortId(id)}
-              </Link>{" "}
-              <Ago label="started" at={since} />
-              {failed !== null && <br />}
-              <Text of={failed} />
-            </span>
-          </li>
-        ))}
-      </ul>
+      <Lines
+        columns="96px 1fr"
+        of={ahead.map(({ instance_id: id, since, failed }) => [
+          <Status key="is" word={failed === null ? "running" : "errored"} />,
+          <>
+            <LinkTo to={hrefOf("instances", id)} title={id} of={shortId(id)} /> <Ago label="started" at={since} />
+            {failed !== null && <br />}
+            <Text of={failed} />
+          </>,
+        ])}
+      />
     </section>
   );
 }

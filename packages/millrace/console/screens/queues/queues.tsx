@@ -1,9 +1,8 @@
 import { get, type Item } from "../../data/api.ts";
-import { may } from "../../data/session.ts";
 import { useCause, usePages, useRegularly } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { go, hrefOf, Link } from "../../frame/router.tsx";
-import { NeedsObserve } from "../../parts/page.tsx";
+import { Observed } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";
 import { Ago, Name, shortId } from "../../parts/text.tsx";
@@ -38,14 +37,10 @@ export function Queues() {
   return (
     <>
       <h1>Queues and lanes</h1>
-      {may("observe") ? (
-        <>
-          <FilterBar filters={RATES} />
-          <Health minutes={minutes} />
-        </>
-      ) : (
-        <NeedsObserve what="Queue health is measured" />
-      )}
+      <Observed what="Queue health is measured">
+        <FilterBar filters={RATES} />
+        <Health minutes={minutes} />
+      </Observed>
       <Lanes />
     </>
   );

@@ -139,7 +139,7 @@ function Field(given: FieldProps) {
 }
 
 function Hint({ schema, isRequired }: Pick<FieldProps, "schema" | "isRequired">) {
-  return <span class="quiet send-hint">{[isRequired ? "" : "optional", wordsOf(schema)].filter(Boolean).join(" · ")}</span>;
+  return <span class="quiet send-hint">{wordsOf(schema, isRequired)}</span>;
 }
 
 interface ControlProps extends FieldProps {

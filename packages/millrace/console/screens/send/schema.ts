@@ -160,11 +160,13 @@ export function hasExample(given: Schema): boolean {
   return (examples?.length ?? 0) > 0 || Object.values(properties).some(hasExample) || (typeof items === "object" && hasExample(items));
 }
 
-export function wordsOf(given: Schema): string {
+/** The type and the description of a field in words. */
+export function wordsOf(given: Schema, isRequired = true): string {
   const { format, default: usual, sensitive, description, enum: choices } = { ...given, ...opened(given) };
   const { type } = isNullable(given) ? opened(given) : given;
   const kind = choices ? "one of these" : (format ?? (Array.isArray(type) ? type.join(" or ") : type));
   const said = [
+    !isRequired && "optional",
     kind && isNullable(given) ? `${kind} or null` : kind,
     usual !== undefined && `default ${JSON.stringify(usual)}`,
     sensitive && "withheld when shown later",

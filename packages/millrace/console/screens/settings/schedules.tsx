@@ -9,9 +9,9 @@ import { Act, TextField } from "../../parts/act.tsx";
 import { JsonField } from "../../parts/answer.tsx";
 import { type Asker, useActs } from "../../parts/ask.tsx";
 import { Json } from "../../parts/json.tsx";
-import { Button, Empty, Item, Items, Reading } from "../../parts/page.tsx";
+import { Button, Item, Items, Lines, Reading } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
-import { Ago, timeZone } from "../../parts/text.tsx";
+import { Ago, Text, timeZone } from "../../parts/text.tsx";
 import { exampleOf, type Schema } from "../send/schema.ts";
 
 const FILTERS = { name: { label: "Name", isRare: true } } as const;
@@ -46,14 +46,9 @@ export function Schedules() {
       <Items
         pages={pages}
         noun={["schedule", "schedules"]}
-        empty={
-          <Empty
-            command={`curl -X PUT ${location.origin}/v1/schedules/weekly -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
+        command={`curl -X PUT ${location.origin}/v1/schedules/weekly -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
   -d '{"cron":"0 9 * * 1","command":{"type":"…","payload":{…}},"reason":"…"}'`}
-          >
-            No schedules yet. Create one here, or from a terminal:
-          </Empty>
-        }
+        empty="No schedules yet. Create one here, or from a terminal:"
       >
         {(one) => <Row key={one.name} schedule={one} ask={ask} />}
       </Items>
@@ -112,18 +107,17 @@ function Runs({ name }: { name: string }) {
   if (!data) return <Reading problem={problem} />;
   if (data.items.length === 0) return <p class="quiet">No run yet.</p>;
   return (
-    <ul class="settings-runs">
-      {data.items.map(({ due_at, state, instance_id, reason, times, noted_at }) => (
-        <li key={`${due_at} ${noted_at}`}>
-          <Ago at={due_at} />
-          <span>
-            {state.replaceAll("_", " ")}
-            {times > 1 && `, ${times} times`} {instance_id && <Link to={hrefOf("instances", instance_id)}>instance</Link>}{" "}
-            {reason && <bdi>{reason}</bdi>}
-          </span>
-        </li>
-      ))}
-    </ul>
+    <Lines
+      columns="88px 1fr"
+      of={data.items.map(({ due_at, state, instance_id, reason, times }) => [
+        <Ago key="at" at={due_at} />,
+        <>
+          {state.replaceAll("_", " ")}
+          {times > 1 && `, ${times} times`} {instance_id && <Link to={hrefOf("instances", instance_id)}>instance</Link>}{" "}
+          <Text of={reason} />
+        </>,
+      ])}
+    />
   );
 }
 

@@ -3,7 +3,7 @@ import { type Answer, get, type Item as ItemOf } from "../../data/api.ts";
 import { usePages, useRegularly } from "../../data/use-data.ts";
 import { Act } from "../../parts/act.tsx";
 import { type Asker, useActs } from "../../parts/ask.tsx";
-import { Button, Empty, Item, Items, Pages } from "../../parts/page.tsx";
+import { Button, Item, Items, Pages } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago, Bar, duration, Name, Text } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
@@ -38,11 +38,8 @@ function Locks() {
       <Items
         pages={pages}
         noun={["lock", "locks"]}
-        empty={
-          <Empty command="await lockOf(env, { name }).with(async () => …)">
-            No lock has been held for ten seconds. Code takes a lock for work that only one holder may do at a time:
-          </Empty>
-        }
+        command="await lockOf(env, { name }).with(async () => …)"
+        empty="No lock has been held for ten seconds. Code takes a lock for work that only one holder may do at a time:"
       >
         {({ name, holder, since, until, waiting, token }) => (
           <Item
@@ -107,11 +104,8 @@ function Limits() {
       <Items
         pages={pages}
         noun={["limit", "limits"]}
-        empty={
-          <Empty command="await limitOf(env, name, [{ limit: 100, periodMs: 10_000 }], { tenantId }).take()">
-            This tenant has used no limit since yesterday. Code takes from a limit before each call to an upstream:
-          </Empty>
-        }
+        command="await limitOf(env, name, [{ limit: 100, periodMs: 10_000 }], { tenantId }).take()"
+        empty="This tenant has used no limit since yesterday. Code takes from a limit before each call to an upstream:"
       >
         {(limit) => (
           <Item key={limit.name} mark={<Status word={wordFor(limit)} />} title={<Name of={limit.name} />}>

@@ -51,7 +51,7 @@ export function Tokens() {
         pages={pages}
         noun={["token", "tokens"]}
         columns={columns}
-        empty={<Empty>This tenant has no token: you signed in with Cloudflare Access. Mint one for a program.</Empty>}
+        empty="This tenant has no token: you signed in with Cloudflare Access. Mint one for a program."
       />
       {minted && <Once minted={minted} close={() => setMinted(undefined)} />}
     </>

@@ -60,16 +60,7 @@ export function Alerts() {
       <FilterBar filters={FILTERS} />
       {line}
       {isUnheard && <Channels />}
-      <Items
-        list={list}
-        pages={pages}
-        noun={["alert", "alerts"]}
-        empty={
-          <Empty>
-            {Object.keys(filters).length > 0 ? "No alert matches these filters. Clear shows all." : "No alert fired in the last 30 days."}
-          </Empty>
-        }
-      >
+      <Items list={list} pages={pages} noun={["alert", "alerts"]} filters={filters} empty="No alert fired in the last 30 days.">
         {(alert) => <Row key={alert.id} alert={alert} ask={() => ask(Mute, { alert })} />}
       </Items>
     </>

@@ -65,13 +65,9 @@ function Questions() {
       <Items
         pages={pages}
         noun={["question", "questions"]}
-        empty={
-          <Empty command={'await step.approve("ask whether …", { question, timeout: "1 day", otherwise: "reject" })'}>
-            {Object.keys(filters).length > 0
-              ? "No question matches these filters. Clear shows all."
-              : "No questions. A workflow asks one with:"}
-          </Empty>
-        }
+        filters={filters}
+        command={'await step.approve("ask whether …", { question, timeout: "1 day", otherwise: "reject" })'}
+        empty="No questions. A workflow asks one with:"
       >
         {(one) => <QuestionRow key={one.id} question={one} ask={(verb) => ask(AnswerQuestion, { ...one, verb })} />}
       </Items>
