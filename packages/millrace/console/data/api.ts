@@ -1,5 +1,6 @@
 import type { ExtractSchema } from "hono/types";
 import type { EngineApi } from "../../src/http/engine-api.ts";
+import { sinceOf } from "./clock.ts";
 import { type Problem, problemIn, unanswered, unsendable } from "./problem.ts";
 import { expired, session } from "./session.ts";
 import { jsonText } from "./written.ts";
@@ -57,11 +58,14 @@ export async function itemsOf<Row>(page: Promise<Result<{ items: Row[] }>>): Pro
 /** The timeout of a request, which is needed because a lost connection may cause no error. */
 const ANSWER_WITHIN_MS = 30_000;
 
-/** Sends a request to the API. `path` may contain parameters. Returns the JSON of the response, or the problem. */
+/**
+ * Sends a request to the API. `path` may contain parameters. An age in the query, such as `since=15m`, is sent as a time. Returns the JSON of
+ * the response, or the problem.
+ */
 export async function send(method: string, path: string, sent: Sent & { query?: object } = {}): Promise<Result<unknown>> {
   const { param = {}, query = {}, body, key, signal } = sent;
   const at = path.replaceAll(/:(\w+)/g, (_, name) => encodeURIComponent(param[name] ?? ""));
-  const asked = new URLSearchParams(Object.entries(query).flatMap(([name, value]) => (value ? [[name, String(value)]] : [])));
+  const asked = new URLSearchParams(Object.entries(query).flatMap(([name, value]) => (value ? [[name, wordOf(name, String(value))]] : [])));
   const unnamed = Object.values(param).find((name) => /^\.{1,2}$/.test(name));
   if (unnamed !== undefined) return { ok: false, problem: unsendable(`No address can name “${unnamed}”. Open it from a list.`) };
   const { token } = session.get();
@@ -88,6 +92,8 @@ export async function send(method: string, path: string, sent: Sent & { query?: 
     return { ok: false, problem: unanswered(error, method !== "GET" && !isQuestion(path, body)) };
   }
 }
+
+const wordOf = (name: string, value: string) => (name === "since" || name === "until" ? sinceOf(value) : value);
 
 function isQuestion(path: string, body: unknown): boolean {
   return path === "/v1/catalog/check" || (body as { dry_run?: boolean } | undefined)?.dry_run === true;

@@ -23,3 +23,13 @@ const SMALL_MS = 2000;
 setInterval(() => {
   if (!document.hidden) clock.set(timeNow());
 }, 1000);
+
+const UNITS = { m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+
+/** Converts an age such as `15m` to a time, rounded to the minute. Any other text is returned unchanged. */
+export function sinceOf(age: string): string {
+  const [, count, unit] = /^(\d+)([mhd])$/.exec(age) ?? [];
+  if (!count) return age;
+  const at = timeNow() - Number(count) * UNITS[unit as keyof typeof UNITS];
+  return new Date(Math.max(0, Math.floor(at / 60_000) * 60_000)).toISOString();
+}

@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import { get, type Item, type Result } from "./api.ts";
+import { get, type Item, type Path, type Result, send } from "./api.ts";
 import { useCell } from "./cell.ts";
 import { follow } from "./events.ts";
 import { caughtUp, fallBehind, hear, heardNow, isPaused, type LiveEvent, live } from "./live.ts";
@@ -121,18 +121,32 @@ interface Shown<Row> {
   isTorn: boolean;
 }
 
+interface ListOptions<Row> {
+  /** Default: the row's id. */
+  nameOf?: (row: Row) => string;
+  isAbout: (event: LiveEvent) => boolean;
+  /** Reads a changed row from an event. */
+  rowIn?: (event: LiveEvent) => Row | undefined;
+}
+
+/** Loads the list of a route with `usePages`. A page has 50 rows, unless `query` contains another limit. */
+export function useList<At extends Path>(
+  at: At,
+  query: object,
+  { param = {}, ...options }: ListOptions<Item<At>> & { param?: Record<string, string> },
+): Pages<Item<At>> {
+  const load = (cursor: string | undefined) => send("GET", at, { param, query: { limit: "50", ...query, cursor } });
+  return usePages(load as never, [at, JSON.stringify([param, query])], options);
+}
+
 /**
- * Loads a list page by page. The first page is kept up to date and merged with the later pages. `rowIn` reads a changed row from an event.
+ * Loads a list page by page. The first page is kept up to date and merged with the later pages.
  * If there are more new rows than one page, the shown rows remain until the user requests the newest rows.
  */
 export function usePages<Row>(
   load: (cursor: string | undefined) => Promise<Result<Page<Row>>>,
   depends: readonly unknown[],
-  {
-    nameOf,
-    isAbout,
-    rowIn,
-  }: { nameOf: (row: Row) => string; isAbout: (event: LiveEvent) => boolean; rowIn?: (event: LiveEvent) => Row | undefined },
+  { nameOf = (row) => (row as { id: string }).id, isAbout, rowIn }: ListOptions<Row>,
 ): Pages<Row> {
   const [shown, show] = useState<Shown<Row> | undefined>();
   const [problem, setProblem] = useState<Problem | undefined>();

@@ -1,5 +1,4 @@
 import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { timeNow } from "../data/clock.ts";
 import { Button } from "../parts/page.tsx";
 import { setFilters, usePlace } from "./router.tsx";
 
@@ -99,13 +98,3 @@ export function FilterBar({ filters }: { filters: Filters }) {
 }
 
 export const SINCE = { "15m": "15 minutes", "1h": "1 hour", "24h": "24 hours", "7d": "7 days", "30d": "30 days" } as const;
-
-const UNITS = { m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
-
-/** Converts an age as in `SINCE` to a time, rounded to the minute. Any other text is returned unchanged. */
-export function sinceOf(age: string | undefined): string | undefined {
-  const [, count, unit] = /^(\d+)([mhd])$/.exec(age ?? "") ?? [];
-  if (!count) return age;
-  const at = timeNow() - Number(count) * UNITS[unit as keyof typeof UNITS];
-  return new Date(Math.max(0, Math.floor(at / 60_000) * 60_000)).toISOString();
-}

@@ -1,5 +1,4 @@
-import { get } from "../../data/api.ts";
-import { usePages } from "../../data/use-data.ts";
+import { useList } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Empty, LinkTo, Views } from "../../parts/page.tsx";
@@ -59,11 +58,14 @@ function Below({ of: { actor, reason, matched, left, failed } }: { of: Bulk }) {
 
 export function Actions() {
   const { state } = useFilters(FILTERS);
-  const pages = usePages((cursor) => get("/v1/bulk-actions", { query: { state: state as Bulk["state"], cursor, limit: "50" } }), [state], {
-    nameOf: ({ id }) => id,
-    // The counts of a bulk action change after an action on one of its items, and after a change of an item's instance.
-    isAbout: ({ kind }) => kind === "action" || kind === "instance" || kind === "skipped",
-  });
+  const pages = useList(
+    "/v1/bulk-actions",
+    { state },
+    {
+      // The counts of a bulk action change after an action on one of its items, and after a change of an item's instance.
+      isAbout: ({ kind }) => kind === "action" || kind === "instance" || kind === "skipped",
+    },
+  );
   return (
     <>
       <h1>Actions</h1>

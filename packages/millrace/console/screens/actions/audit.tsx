@@ -1,6 +1,6 @@
 import { get } from "../../data/api.ts";
-import { useData, usePages } from "../../data/use-data.ts";
-import { FilterBar, SINCE, sinceOf, useFilters } from "../../frame/filters.tsx";
+import { useData, useList } from "../../data/use-data.ts";
+import { FilterBar, SINCE, useFilters } from "../../frame/filters.tsx";
 import { go, hrefOf, Link, usePlace } from "../../frame/router.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
 import { Empty, LinkTo, Pairs, ProblemNote, Views } from "../../parts/page.tsx";
@@ -75,8 +75,7 @@ function changeOf({ before, after, detail, result }: Action): string {
 export function Audit() {
   const filters = useFilters(FILTERS);
   const row = usePlace().query.get("row");
-  const { since, until, bulk, ...said } = filters;
-  const { actor, verb, target, instance, result } = said;
+  const { actor, verb, target, instance, result, bulk } = filters;
   // Only an audit that is filtered by a target includes the actions that bulk actions performed on single items.
   const eachOrOne = bulk === undefined && target === undefined && instance === undefined ? "false" : undefined;
   const isWanted = ({ kind, data }: { kind: string; data: Record<string, unknown> }) =>
@@ -87,14 +86,7 @@ export function Audit() {
       (!target || data.target === target) &&
       (!instance || data.instance_id === instance) &&
       (!result || data.result === result));
-  const pages = usePages(
-    (cursor) =>
-      get("/v1/audit", {
-        query: { ...(said as object), bulk: eachOrOne, since: sinceOf(since), until: sinceOf(until), cursor, limit: "50" } as object,
-      }),
-    [JSON.stringify(filters)],
-    { nameOf: ({ id }) => id, isAbout: isWanted },
-  );
+  const pages = useList("/v1/audit", { ...filters, bulk: eachOrOne }, { isAbout: isWanted });
   const isFiltered = Object.keys(filters).length > 0;
   return (
     <>

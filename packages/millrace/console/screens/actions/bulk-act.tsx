@@ -6,8 +6,8 @@ import { useActs } from "../../parts/ask.tsx";
 import { Button } from "../../parts/page.tsx";
 import { shortId } from "../../parts/text.tsx";
 import "./actions.css";
+import { sinceOf } from "../../data/clock.ts";
 import { may } from "../../data/session.ts";
-import { sinceOf } from "../../frame/filters.tsx";
 import { begun, choiceOf, counted, nounOf, Scope, titleOf } from "./words.tsx";
 
 type Asked = Answer<"/v1/bulk-actions", "$post">;
@@ -178,8 +178,7 @@ export function InstancesButton({ filters, isOffered }: { filters: Readonly<Reco
   if (!status || !verbs || overdue || standing || !may("operate")) return null;
   // When the dialog opens, the age in the filter is converted to a fixed time.
   const open = () => {
-    const moment = sinceOf(since);
-    ask(BulkAct, { verbs, meant: { filter: { ...rest, status, ...(moment && { since: moment }) } as Record<string, string> } });
+    ask(BulkAct, { verbs, meant: { filter: { ...rest, status, ...(since && { since: sinceOf(since) }) } as Record<string, string> } });
   };
   return (
     <>

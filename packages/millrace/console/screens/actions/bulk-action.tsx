@@ -1,6 +1,6 @@
 import { get, type Item } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
-import { useData, usePages } from "../../data/use-data.ts";
+import { useData, useList } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { useKeys } from "../../frame/keys.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
@@ -91,7 +91,7 @@ export function BulkAction({ param: id }: ScreenProps) {
       {line}
       <BulkFacts bulk={bulk} />
       <h2>Results</h2>
-      <Results bulk={bulk} />
+      <Results key={bulk.state} bulk={bulk} />
     </>
   );
 }
@@ -113,12 +113,16 @@ function Progress({ bulk }: { bulk: Bulk }) {
   );
 }
 
-function Results({ bulk: { id, verb, state } }: { bulk: Bulk }) {
+function Results({ bulk: { id, verb } }: { bulk: Bulk }) {
   const { result } = useFilters(filtersOf(verb));
-  const pages = usePages(
-    (cursor) => get("/v1/bulk-actions/:id/items", { param: { id }, query: { result: result as BulkItem["result"], cursor, limit: "200" } }),
-    [id, result, state],
-    { nameOf: ({ n }) => String(n), isAbout: moves },
+  const pages = useList(
+    "/v1/bulk-actions/:id/items",
+    { result, limit: "200" },
+    {
+      param: { id },
+      nameOf: ({ n }) => String(n),
+      isAbout: moves,
+    },
   );
   return (
     <>

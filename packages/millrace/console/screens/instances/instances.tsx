@@ -4,8 +4,8 @@ import { get, type Item } from "../../data/api.ts";
 import { useCell } from "../../data/cell.ts";
 import { clock } from "../../data/clock.ts";
 import { may } from "../../data/session.ts";
-import { useCause, useData, usePages } from "../../data/use-data.ts";
-import { FilterBar, SINCE, sinceOf, useFilters } from "../../frame/filters.tsx";
+import { useCause, useData, useList } from "../../data/use-data.ts";
+import { FilterBar, SINCE, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { useActs } from "../../parts/ask.tsx";
 import { Button, Empty, LinkTo } from "../../parts/page.tsx";
@@ -83,16 +83,11 @@ const COLUMNS: readonly Column<Instance>[] = [
 ];
 
 export function Instances() {
-  const { since, ...filters } = useFilters(FILTERS);
-  const pages = usePages(
-    (cursor) => get("/v1/instances", { query: { ...(filters as object), since: sinceOf(since), cursor, limit: "50" } }),
-    [JSON.stringify(filters), since],
-    {
-      nameOf: ({ id }) => id,
-      isAbout: ({ kind }) => kind === "instance" || kind === "skipped",
-      rowIn: ({ kind, data }) => (kind === "instance" ? (data as Instance) : undefined),
-    },
-  );
+  const filters = useFilters(FILTERS);
+  const pages = useList("/v1/instances", filters, {
+    isAbout: ({ kind }) => kind === "instance" || kind === "skipped",
+    rowIn: ({ kind, data }) => (kind === "instance" ? (data as Instance) : undefined),
+  });
   const { ask, line } = useActs(pages.again);
   const isActable = filters.standing === "delayed" && may("operate");
   const acts = (instance: Instance) =>
@@ -107,7 +102,7 @@ export function Instances() {
       </Button>
     ));
   const columns = useMemo(() => (isActable ? delayedColumns(acts) : COLUMNS), [isActable]);
-  const isFiltered = since !== undefined || Object.keys(filters).length > 0;
+  const isFiltered = Object.keys(filters).length > 0;
   const cause = useCause("/v1/instances/causes", filters.cause ?? "");
   // The filter shows the message of a cause instead of the cause's id.
   const shown = { ...FILTERS, cause: { ...FILTERS.cause, options: filters.cause ? { [filters.cause]: cause ? said(cause) : "one" } : {} } };
@@ -116,8 +111,8 @@ export function Instances() {
       <h1>Instances</h1>
       {cause && <OfCause cause={cause} />}
       <FilterBar filters={shown} />
-      {!filters.cause && !filters.parent && !filters.overdue && !filters.standing && <ByStatus filters={{ since, ...filters }} />}
-      <InstancesButton filters={{ since, ...filters }} isOffered={!filters.parent && (pages.rows?.length ?? 0) > 0} />
+      {!filters.cause && !filters.parent && !filters.overdue && !filters.standing && <ByStatus filters={filters} />}
+      <InstancesButton filters={filters} isOffered={!filters.parent && (pages.rows?.length ?? 0) > 0} />
       {isActable && line}
       <TableList
         label="Instances"
@@ -159,14 +154,11 @@ const USUAL = new Set(["running", "waiting", "in_doubt", "errored", "complete"])
  */
 function ByStatus({ filters }: { filters: Readonly<Record<string, string | undefined>> }) {
   const { workflow, subject, correlation, tag, since, status: current } = filters;
-  const { data } = useData(
-    () => get("/v1/instances/counts", { query: { workflow, subject, correlation, tag, since: sinceOf(since) } as object }),
-    [workflow, subject, correlation, tag, since],
-    ["instance", "skipped"],
-  );
+  const query = { workflow, subject, correlation, tag, since };
+  const { data } = useData(() => get("/v1/instances/counts", { query: query as object }), [JSON.stringify(query)], ["instance", "skipped"]);
   const found = data?.items.filter(({ count }) => count > 0) ?? [];
   if (!data || (found.length === 0 && !current)) return null;
-  const to = (status: string | undefined) => hrefOf("instances", { workflow, subject, correlation, tag, since, status });
+  const to = (status: string | undefined) => hrefOf("instances", { ...query, status });
   return (
     <ul class="counts strip" aria-label="Counts">
       <li>

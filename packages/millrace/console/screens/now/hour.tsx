@@ -129,8 +129,8 @@ export interface Hour {
 
 const MOST_READ = 200;
 
-export async function readHour(since: string): Promise<Result<Hour>> {
-  const found = await get("/v1/instances", { query: { since, limit: String(MOST_READ) } });
+export async function readHour(): Promise<Result<Hour>> {
+  const found = await get("/v1/instances", { query: { since: "1h", limit: String(MOST_READ) } });
   if (!found.ok) return found;
   const { items: instances } = found.data;
   if (instances.length > 0) return { ok: true, data: { instances, isFirst: false } };

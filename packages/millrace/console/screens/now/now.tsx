@@ -4,7 +4,6 @@ import { get, type Item, type Result } from "../../data/api.ts";
 import { needed } from "../../data/notices.ts";
 import { may } from "../../data/session.ts";
 import { useCatalog, useData, useRegularly } from "../../data/use-data.ts";
-import { sinceOf } from "../../frame/filters.tsx";
 import { useWalk } from "../../frame/keys.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { ruleOf } from "../../parts/alert-words.ts";
@@ -21,7 +20,7 @@ export function Now() {
   const { data, problem, again } = useData(readNeeds, [], () => true);
   // The data is also reloaded regularly, because a change of an alert causes no event.
   useRegularly(again);
-  const { data: hour, problem: unread } = useData(() => readHour(sinceOf("1h") ?? ""), [], ["instance", "skipped"]);
+  const { data: hour, problem: unread } = useData(readHour, [], ["instance", "skipped"]);
   return (
     <>
       <h1>Now</h1>
