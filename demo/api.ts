@@ -1,6 +1,6 @@
 import { apiOf, askerOf, type Output } from "../packages/millrace/cli/api-client.ts";
 import { Refusal } from "../packages/millrace/cli/command.ts";
-import type { EngineApi } from "../packages/millrace/src/http/engine-api.ts";
+import type { EngineApi } from "../packages/millrace/src/http/engine-routes.ts";
 import type { articles } from "../src/api/articles.ts";
 import type { brandCycles } from "../src/api/brand-cycles.ts";
 import type { brands } from "../src/api/brands.ts";

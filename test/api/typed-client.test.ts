@@ -2,7 +2,7 @@ import { exports } from "cloudflare:workers";
 import { ClientError, type ClientOptions, createClient, type Described, type Fetch, type Instance, type Listed } from "millrace/client";
 import { afterEach, describe, expect, expectTypeOf, it, vi } from "vitest";
 import type { Output } from "../../packages/millrace/cli/api-client.ts";
-import type { EngineApi } from "../../packages/millrace/src/http/engine-api.ts";
+import type { EngineApi } from "../../packages/millrace/src/http/engine-routes.ts";
 import type { auditBrand } from "../../src/workflows/audit-brand.ts";
 import type { publishArticle } from "../../src/workflows/publish-article.ts";
 import { draft, wantsApproval } from "../systems/content/article.ts";

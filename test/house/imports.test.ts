@@ -107,7 +107,7 @@ it("the Worker of the engine's tests imports only the engine's entry points, as 
 it("no text of the engine names a file of the app, or a route that is not the engine's", () => {
   const texts = sources(/\.ts$/).filter(({ file }) => file.startsWith("engine/"));
   const own = new Set(
-    texts.flatMap(({ text }) => [...text.matchAll(/(?:path: |at\("\w+", )[`"](\/v1\/[a-z-]+)/g)].map(([, path]) => path)),
+    texts.flatMap(({ text }) => [...text.matchAll(/(?:path: |operation\("\w+", )[`"](\/v1\/[a-z-]+)/g)].map(([, path]) => path)),
   );
   expect(own.size).toBeGreaterThan(5);
   const named = texts.flatMap(({ file, text }) =>

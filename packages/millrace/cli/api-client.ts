@@ -1,7 +1,7 @@
 import { setTimeout } from "node:timers/promises";
 import type { ExtractSchema } from "hono/types";
 import { ENGINE_HEADER } from "../src/contract/engine-header.ts";
-import type { EngineApi } from "../src/http/engine-api.ts";
+import type { EngineApi } from "../src/http/engine-routes.ts";
 import { Refusal } from "./command.ts";
 
 // The types are derived from the routes, so that a changed route causes a type error in the commands.

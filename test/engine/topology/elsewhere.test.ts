@@ -41,9 +41,9 @@ it("a catalog with a consumer in `elsewhere` may send its commands and describes
   const split = catalog({ consumers: [near], elsewhere: [far] });
   expect(split.performer("far.work")).toBe(farWork);
   expect(queuesIn(split)).toMatchObject([
-    { name: "near-events", isElsewhere: false },
+    { name: "near-events", is_elsewhere: false },
     {
-      ...{ name: "far-commands", isElsewhere: true },
+      ...{ name: "far-commands", is_elsewhere: true },
       producers: [
         { by: "request", name: "POST /v1/commands" },
         { by: "route", name: "near.done" },

@@ -1,4 +1,4 @@
-import type { EngineApi } from "../../src/http/engine-api.ts";
+import type { EngineApi } from "../../src/http/engine-routes.ts";
 import type { Output } from "../api-client.ts";
 
 export type Accepted = Output<EngineApi, "/v1/commands", "$post">;

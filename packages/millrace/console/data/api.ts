@@ -1,5 +1,5 @@
 import type { ExtractSchema } from "hono/types";
-import type { EngineApi } from "../../src/http/engine-api.ts";
+import type { EngineApi } from "../../src/http/engine-routes.ts";
 import { sinceOf } from "./clock.ts";
 import { type Problem, problemIn, unanswered, unsendable } from "./problem.ts";
 import { expired, session } from "./session.ts";

@@ -1,8 +1,8 @@
 import * as z from "zod";
+import { isoOrNull, timestamp } from "../contract/row.ts";
 import type { Accepted } from "../intake/accept/enqueue.ts";
 import { INSTANCE_STATUSES } from "../store/instances/status.ts";
 import { replayedHeader, replayedHeaderSchema } from "./idempotency-key.ts";
-import { isoOrNull, timestamp } from "./time.ts";
 
 export const instanceStatus = z.enum([...INSTANCE_STATUSES, "pruned"]).meta({
   description:

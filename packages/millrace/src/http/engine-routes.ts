@@ -1,4 +1,4 @@
-import type { Context, HonoRequest, MiddlewareHandler } from "hono";
+import type { Context, Hono, HonoRequest, MiddlewareHandler, Schema as RouteSchema } from "hono";
 import { refused } from "../access/refused.ts";
 import { assertReady } from "../contract/bindings.ts";
 import { ENGINE_HEADER } from "../contract/engine-header.ts";
@@ -10,53 +10,38 @@ import type { Catalog } from "../topology/catalog.ts";
 import { authenticate } from "./auth.ts";
 import { drainBody } from "./body.ts";
 import { consolePage } from "./console/console.ts";
-import type { HttpEnv } from "./env.ts";
+import type { Elsewhere, HttpEnv } from "./env.ts";
 import { answererOf } from "./failures.ts";
 import type { FirstCommand } from "./first-command.ts";
 import { invalidRequest } from "./invalid-request.ts";
 import { readable } from "./media-type.ts";
 import { openApi } from "./openapi.ts";
 import type { Group } from "./openapi-groups.ts";
+import type { Operation } from "./operation.ts";
 import { sayAccess } from "./person.ts";
 import { HttpRefusal } from "./problem.ts";
 import { ENGINE_PROBLEMS, type Problems } from "./problems.ts";
 import { limitStrangers } from "./request-limits.ts";
 import { type BeforeRoute, type Route, Routes } from "./router.ts";
-import { alerts } from "./routes/alerts.ts";
+import { accepting } from "./routes/accept.ts";
 import { approvals } from "./routes/approvals.ts";
 import { audit } from "./routes/audit.ts";
 import { bulkActions } from "./routes/bulk-actions.ts";
-import { callbacks } from "./routes/callback-secret.ts";
 import { catalogRoutes } from "./routes/catalog.ts";
-import { causes } from "./routes/causes.ts";
-import { commands } from "./routes/commands.ts";
-import { correlations, type Elsewhere } from "./routes/correlations.ts";
-import { costs } from "./routes/costs.ts";
 import { deadLetters } from "./routes/dead-letters.ts";
-import { divergences } from "./routes/divergences.ts";
+import { deployment, METRICS_PATH } from "./routes/deployment.ts";
 import { effects } from "./routes/effects.ts";
-import { events } from "./routes/events.ts";
-import { health } from "./routes/health.ts";
+import { finding } from "./routes/find.ts";
 import { instanceActs } from "./routes/instance-acts.ts";
 import { instanceStream } from "./routes/instance-stream.ts";
 import { instances } from "./routes/instances.ts";
-import { keys } from "./routes/keys.ts";
 import { lanes } from "./routes/lanes.ts";
 import { limits } from "./routes/limits.ts";
-import { locks } from "./routes/locks.ts";
 import { MCP_PATH, type McpServing, mcp } from "./routes/mcp.ts";
-import { METRICS_PATH, metrics } from "./routes/metrics.ts";
 import { problemsPage } from "./routes/problems-page.ts";
-import { queues } from "./routes/queues.ts";
 import { schedules } from "./routes/schedules.ts";
-import { search } from "./routes/search.ts";
-import { settleLetters } from "./routes/settle-letters.ts";
-import { signIns } from "./routes/sign-in.ts";
-import { statedEvents } from "./routes/state-events.ts";
-import { steps } from "./routes/steps.ts";
 import { stream } from "./routes/stream.ts";
-import { streamTokens } from "./routes/stream-tokens.ts";
-import { tokens } from "./routes/tokens.ts";
+import { minting, tokens } from "./routes/tokens.ts";
 import { workflows } from "./routes/workflows.ts";
 import { refuseParameters, refuseUnreadable } from "./unknown-parameters.ts";
 
@@ -135,6 +120,7 @@ export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unma
   };
   api.use((context, next) => {
     context.set("problems", problems);
+    context.set("engine", { catalog, finders, elsewhere, schema, firstCommand });
     context.set("beforeRoute", beforeRoute);
     return next();
   });
@@ -147,32 +133,39 @@ export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unma
     api.use(known, noStore, auditRefusals, authenticate(scopes, schema));
   api.use("/v1/*", refuseUnreadable);
 
-  const asked = [commands(catalog), statedEvents(catalog), callbacks()];
-  const nouns = [
-    // These routes are registered before the routes with an id at the same position of the path.
-    causes(catalog, Object.keys(problems)),
-    instances(catalog),
-    steps(catalog),
-    effects(catalog),
-    events(catalog),
-    deadLetters(catalog, Object.keys(problems)),
-    settleLetters(catalog),
-    audit(verbs),
-    costs(catalog),
-    tokens(scopes),
-    signIns(),
-  ];
-  const found = [search(catalog, finders), correlations(catalog, elsewhere), keys(catalog), catalogRoutes(catalog, firstCommand)];
-  const acting = [instanceActs(catalog), bulkActions(catalog)];
-  const people = [approvals(catalog), ...acting, schedules(catalog), workflows(catalog), limits(), locks(), lanes()];
-  const live = [instanceStream(catalog), stream(catalog), streamTokens()];
-  const seen = [...live, metrics(), queues(catalog), alerts(), divergences(), health(schema)];
-  const tools = loadMcp ? [mcp(loadMcp, async (request, { env }) => api.fetch(request, env))] : [];
-  const pages = [problemsPage(), ...(hasConsole ? [consolePage()] : [])];
-  for (const own of [...asked, ...nouns, ...found, ...people, ...routes, ...seen, ...tools, ...pages]) api.route("/", own);
-  api.route("/", openApi(api.described, { groups, problems, scopes }));
+  const add = ({ route, handler }: Operation) => api.openapi(route, handler);
+  for (const one of [audit(verbs), minting(scopes), ...OPERATIONS]) add(one);
+  for (const own of routes) api.route("/", own);
+  if (loadMcp) add(mcp(loadMcp, async (request, { env }) => api.fetch(request, env)));
+  add(problemsPage);
+  if (hasConsole) api.route("/", consolePage());
+  add(openApi(api.described, { groups, problems, scopes }));
   return api;
 }
+
+const OPERATIONS = [
+  ...accepting,
+  ...instances,
+  ...instanceActs,
+  ...effects,
+  ...deadLetters,
+  ...bulkActions,
+  ...approvals,
+  ...finding,
+  ...catalogRoutes,
+  ...schedules,
+  ...workflows,
+  ...lanes,
+  ...limits,
+  ...tokens,
+  instanceStream,
+  stream,
+  ...deployment,
+];
+
+/** The types for a client: requests and responses of the engine's routes, by path and method. */
+export type EngineApi = ApiOf<(typeof OPERATIONS)[number] | ReturnType<typeof audit> | ReturnType<typeof minting>>;
+type ApiOf<One> = One extends Operation<infer Schema extends RouteSchema> ? Hono<HttpEnv, Schema> : never;
 
 /** Replaces every response by an error if a binding or variable of `wrangler.jsonc` is missing. */
 const ready: MiddlewareHandler<HttpEnv> = (context, next) => {

@@ -2,9 +2,13 @@ import type { Context } from "hono";
 import type { AccessEnv } from "../access/person-settings.ts";
 import type { Scope, Token } from "../access/tokens.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
+import type { Finder } from "../inspect/search/finder.ts";
 import type { LimitEnv } from "../limits/client.ts";
 import type { LockEnv } from "../locks/client.ts";
 import type { Operator } from "../store/actions.ts";
+import type { Schema } from "../store/schema.ts";
+import type { Catalog } from "../topology/catalog.ts";
+import type { FirstCommand } from "./first-command.ts";
 import type { Problems } from "./problems.ts";
 import type { BeforeRoute } from "./router.ts";
 
@@ -29,6 +33,18 @@ export interface Needed {
   readonly scopes: readonly Scope[];
 }
 
+/** Lists of the app with members of a job. Each entry has the kind of the members and the path of the list. */
+export type Elsewhere = (job: string) => { kind: string; url: string }[];
+
+/** The catalog, and the options of `engineRoutes` that handlers read (see `EngineRoutesOptions`). */
+export interface Engine {
+  readonly catalog: Catalog;
+  readonly finders: readonly Finder[];
+  readonly elsewhere: Elsewhere;
+  readonly schema: Schema;
+  readonly firstCommand: FirstCommand | undefined;
+}
+
 /** The bindings and variables that every request handler gets. */
 export interface HttpEnv {
   Bindings: EngineEnv & RequestLimits & AccessEnv & LockEnv;
@@ -38,6 +54,8 @@ export interface HttpEnv {
     /** The scopes that a route needs. Set when the scope check of the route begins. */
     needed: Needed;
     problems: Problems;
+    /** Set for every route of the engine. */
+    engine: Engine;
     /** Checks of `engineRoutes` before each described route. */
     beforeRoute?: BeforeRoute;
   };

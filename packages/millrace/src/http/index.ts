@@ -1,6 +1,7 @@
 // Entry point `millrace/http`: the engine's routes to mount, and the parts from which an app builds its own routes. The parts are grouped by
 // the piece of a request or response that they read, write or document.
 
+import { iso, isoOrNull, timestamp } from "../contract/row.ts";
 import { acceptedAnswer, acceptedHeaders, acceptedShape, acceptedView } from "./accepted.ts";
 import { BODY_REFUSALS, reasoned } from "./actions.ts";
 import { callerOf, mayStillRead } from "./auth.ts";
@@ -13,7 +14,6 @@ import { nameQuery, page, pageByName, pageOf, pageQuery, timeCursor, wholeNumber
 import { documentsProblems, PROBLEMS_PATH, ProblemSchema, problemOf } from "./problem.ts";
 import { ENGINE_PROBLEMS } from "./problems.ts";
 import { signedText } from "./signed-text.ts";
-import { iso, isoOrNull, timestamp } from "./time.ts";
 import { traceHeadersSchema, traceOf } from "./trace.ts";
 import { github, slack, standardWebhooks, stripe } from "./webhook-schemes.ts";
 
@@ -23,8 +23,7 @@ export type { HttpEnv } from "./env.ts";
 export { engineRoutes } from "./lazy-routes.ts";
 export { answerHtml } from "./page-html.ts";
 export { HttpRefusal } from "./problem.ts";
-export { answers } from "./responses.ts";
-export { createRoute, Routes } from "./router.ts";
+export { answers, createRoute, Routes } from "./router.ts";
 export { type InboundSource, inboundRoutes } from "./routes/inbound.ts";
 export { pullRoutes } from "./routes/pull.ts";
 export { roomRoutes } from "./routes/rooms.ts";

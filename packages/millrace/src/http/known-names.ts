@@ -1,10 +1,13 @@
 import { unknownName } from "../contract/known-fields.ts";
 import type { Page } from "../store/d1/paging.ts";
 import { invalidRequest } from "./invalid-request.ts";
+import type { Asked } from "./operation.ts";
 
-interface NameFilter {
-  readonly name: string | undefined;
-  readonly known: Iterable<string>;
+interface Names {
+  readonly workflow?: string | undefined;
+  readonly queue?: string | undefined;
+  readonly reason?: string | undefined;
+  readonly cursor?: string | undefined;
 }
 
 /**
@@ -12,11 +15,19 @@ interface NameFilter {
  * is returned, because rows of removed names remain. Every page after the first page is returned too. Errors: `invalid_payload`, with the
  * name that was probably meant.
  */
-export function refuseUnknownNames({ items, next }: Page<unknown>, filters: Readonly<Record<string, NameFilter>>, cursor?: string): void {
-  if (items.length > 0 || next !== null || cursor !== undefined) return;
-  const issues = Object.entries(filters).flatMap(([filter, { name, known }]) => {
-    const all = new Set(known);
-    return name === undefined || all.has(name) ? [] : [unknownName(filter, name, all)];
+export function refuseUnknownNames(
+  { catalog, context, query }: Pick<Asked, "catalog" | "context"> & { readonly query: Names },
+  { items, next }: Page<unknown>,
+): void {
+  if (items.length > 0 || next !== null || query.cursor !== undefined) return;
+  const known = {
+    workflow: catalog.workflows.map(({ name }) => name),
+    queue: catalog.consumers.map(({ queue }) => queue.name),
+    reason: ["exhausted", ...Object.keys(context.var.problems)],
+  };
+  const issues = Object.entries(known).flatMap(([filter, names]) => {
+    const name = query[filter as keyof typeof known];
+    return name === undefined || names.includes(name) ? [] : [unknownName(filter, name, names)];
   });
   if (issues.length > 0) throw invalidRequest(issues);
 }

@@ -1,14 +1,12 @@
 import * as z from "zod";
 import { nameBodies } from "./cloud-events.ts";
 import { documentOf } from "./document.ts";
-import type { HttpEnv } from "./env.ts";
 import { ENGINE_GROUPS, type Group, tagOf } from "./openapi-groups.ts";
-import { LIMIT_HEADER_COMPONENTS, problems } from "./problem.ts";
+import { operation } from "./operation.ts";
+import { LIMIT_HEADER_COMPONENTS } from "./problem.ts";
 import { byStatus, ENGINE_PROBLEMS, type Problems } from "./problems.ts";
-import { answers } from "./responses.ts";
-import { createRoute, type Described, Routes } from "./router.ts";
-import { commandSchema } from "./routes/commands.ts";
-import { eventSchema } from "./routes/state-events.ts";
+import type { Described } from "./router.ts";
+import { commandSchema, eventSchema } from "./routes/accept.ts";
 
 const INFO = {
   title: "Millrace",
@@ -20,17 +18,6 @@ const INFO = {
 
 /** The server's URL is relative, because the server of the OpenAPI document also serves the routes. */
 const SERVERS = [{ url: "/", description: "The deployment that serves this document" }];
-
-const show = createRoute({
-  method: "get",
-  path: "/openapi.json",
-  operationId: "getDocument",
-  command: "openapi show",
-  summary: "Get this OpenAPI document",
-  description: "Returns the OpenAPI 3.1 document of this deployment, including the routes of the app.",
-  security: [],
-  responses: { 200: answers("OpenAPI 3.1", z.looseObject({ openapi: z.string() })), ...problems() },
-});
 
 interface Beside {
   groups: readonly Group[];
@@ -50,9 +37,15 @@ export function openApi(described: Described, { groups, problems: known, scopes 
   });
   for (const [name, header] of Object.entries(LIMIT_HEADER_COMPONENTS)) described.component("headers", name, header);
   nameBodies(described, { Command: commandSchema, Event: eventSchema });
-  return new Routes<HttpEnv>().openapi(show, (context) => {
-    document ??= wholeOf(described, [...ENGINE_GROUPS, ...groups], known);
-    return context.json(document as { openapi: string }, 200);
+  return operation("get", "/openapi.json", "getDocument", "openapi show", {
+    summary: "Get this OpenAPI document",
+    description: "Returns the OpenAPI 3.1 document of this deployment, including the routes of the app.",
+    security: [],
+    answer: ["OpenAPI 3.1", z.looseObject({ openapi: z.string() })],
+    run() {
+      document ??= wholeOf(described, [...ENGINE_GROUPS, ...groups], known);
+      return document as { openapi: string };
+    },
   });
 }
 

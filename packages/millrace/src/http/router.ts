@@ -57,14 +57,9 @@ export function createRoute<const Path extends string, Given extends Omit<Route,
   return route;
 }
 
-/** The address of a route, and its names in the OpenAPI document and on the command line (see `Route`). */
-export function at<const Method extends Route["method"], const Path extends string>(
-  method: Method,
-  path: Path,
-  operationId: string,
-  command: string,
-) {
-  return { method, path, operationId, command };
+/** Documents a successful JSON response. */
+export function answers<Schema extends z.ZodType>(description: string, schema: Schema) {
+  return { description, content: { "application/json": { schema } } };
 }
 
 export class Described {

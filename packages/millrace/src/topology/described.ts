@@ -1,4 +1,3 @@
-import { durationMs } from "../contract/duration.ts";
 import type { MessageDefinition } from "../contract/message.ts";
 import { laneIn, queuesOf } from "../contract/queue.ts";
 import type { Catalog } from "./catalog.ts";
@@ -46,44 +45,34 @@ function followsFrom(target: Target): Follows {
   };
 }
 
-/** A queue or a lane with the options of its consumer. */
-export interface DescribedQueue {
-  readonly name: string;
-  /** True for a lane, which processes the messages of a key in order. */
-  readonly isLane: boolean;
-  readonly carries: "commands" | "events";
-  readonly retries: { readonly limit: number; readonly initialMs: number; readonly maxMs: number };
-  readonly batchSize: number;
-  readonly batchWaitSeconds: number;
-  readonly concurrency: number;
-  readonly hasPriorities: boolean;
-  /** True for a queue that another Worker consumes. */
-  readonly isElsewhere: boolean;
-  /** The types of the queue's messages. */
-  readonly messages: string[];
-  /** The declared senders of the queue's messages. These are HTTP routes, and events with a route that sends commands. */
-  readonly producers: Producer[];
-}
-
 /** A sender of a queue's messages: an HTTP route, a workflow, or the type of an event with a route that sends commands. */
 export interface Producer {
   by: "request" | "route" | "workflow";
   name: string;
 }
 
-export function queuesIn(catalog: Pick<Catalog, "consumers">): DescribedQueue[] {
+/** The queues and lanes of a deployment, as rows of the API, with the options of their consumers and the declared senders. */
+export function queuesIn(catalog: Pick<Catalog, "consumers">) {
   const messages = messagesIn(catalog);
-  return catalog.consumers.map(({ queue, routes, retries, batch, concurrency, priority, isElsewhere = false }) => ({
-    name: laneIn(queue.name) ?? queue.name,
-    isElsewhere,
-    ...carriedBy(messages, queue.name),
-    isLane: laneIn(queue.name) !== undefined,
-    carries: routes ? ("events" as const) : ("commands" as const),
-    ...{ retries, concurrency, batchSize: batch.size, batchWaitSeconds: batch.waitSeconds, hasPriorities: priority !== undefined },
-  }));
+  return catalog.consumers.map(({ queue, routes, retries, batch, concurrency, priority, isElsewhere = false }) => {
+    const lane = laneIn(queue.name);
+    return {
+      name: lane ?? queue.name,
+      is_lane: lane !== undefined,
+      carries: routes ? ("events" as const) : ("commands" as const),
+      retries: { limit: retries.limit, initial_seconds: retries.initialMs / 1000, max_seconds: retries.maxMs / 1000 },
+      batch_size: batch.size,
+      batch_wait_seconds: batch.waitSeconds,
+      concurrency,
+      has_priorities: priority !== undefined,
+      is_elsewhere: isElsewhere,
+      dead_letter_queue: lane === undefined ? `${queue.name}-dlq` : null,
+      ...carriedBy(messages, queue.name),
+    };
+  });
 }
 
-function carriedBy(messages: readonly DescribedMessage[], queue: string): Pick<DescribedQueue, "messages" | "producers"> {
+function carriedBy(messages: readonly DescribedMessage[], queue: string): { messages: string[]; producers: Producer[] } {
   const carried = messages.filter(({ definition }) => queuesOf(definition.queue).includes(queue));
   const types = new Set(carried.map(({ definition }) => definition.type));
   const doors = carried.flatMap(({ definition: { door } }) => (door ? [door.route] : []));
@@ -91,9 +80,4 @@ function carriedBy(messages: readonly DescribedMessage[], queue: string): Pick<D
   const by = (what: Producer["by"], names: Iterable<string>) => Array.from(names, (name) => ({ by: what, name }));
   const names = routes.map(({ definition }) => definition.type);
   return { messages: [...types], producers: [...by("request", new Set(doors)), ...by("route", names)] };
-}
-
-/** The deadline of each workflow in milliseconds; null for a workflow without a deadline. */
-export function deadlinesIn({ workflows }: Pick<Catalog, "workflows">): ReadonlyMap<string, number | null> {
-  return new Map(workflows.map(({ name, deadline }) => [name, deadline === undefined ? null : durationMs(deadline)]));
 }

@@ -5,7 +5,7 @@ import * as z from "zod";
 import type { HttpEnv } from "../env.ts";
 import { HttpRefusal, problems } from "../problem.ts";
 import { createRoute, Routes } from "../router.ts";
-import { consoleSignIn } from "../routes/sign-in.ts";
+import { consoleSignIn } from "../routes/tokens.ts";
 import { script, style } from "./built.js";
 
 const CONSOLE_PATH = "/console";
@@ -41,7 +41,7 @@ const showBelow = createRoute({
 /** The console's page and files, which need no token, because they contain no data. */
 export function consolePage(): Routes<HttpEnv> {
   const routes = new Routes<HttpEnv>();
-  routes.route("/", consoleSignIn());
+  routes.openapi(consoleSignIn.route, consoleSignIn.handler);
   routes.openapi(show, answerShell);
   // This route is described separately from its handler, because OpenAPI cannot describe a parameter with slashes.
   routes.described.routes.push(showBelow);

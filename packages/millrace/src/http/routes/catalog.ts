@@ -1,25 +1,22 @@
 import * as z from "zod";
 import { chosenName } from "../../contract/chosen-name.ts";
 import { inDevelopment } from "../../contract/development.ts";
+import { durationMs } from "../../contract/duration.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
 import { laneIn } from "../../contract/queue.ts";
-import { type Checked, checkMessage } from "../../inspect/check-message.ts";
+import { checkMessage } from "../../inspect/check-message.ts";
 import { SEEN_INSTANCES, type Seen, seenSteps } from "../../inspect/seen-steps.ts";
 import { asRefusal } from "../../intake/accept/enqueue.ts";
 import { RECORDED_CLASSES } from "../../store/inbox/classes.ts";
 import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
 import type { Catalog } from "../../topology/catalog.ts";
-import { type DescribedMessage, type DescribedQueue, deadlinesIn, messagesIn, queuesIn } from "../../topology/described.ts";
+import { messagesIn, queuesIn } from "../../topology/described.ts";
 import { needs } from "../auth.ts";
-import { jsonBody, jsonSchema, readBody } from "../body.ts";
-import type { HttpEnv } from "../env.ts";
-import type { FirstCommand } from "../first-command.ts";
+import { jsonSchema } from "../body.ts";
 import { MAX_KEY_CHARACTERS } from "../idempotency-key.ts";
+import { operation } from "../operation.ts";
 import { ProblemSchema, problemOf } from "../problem.ts";
-import type { Problems } from "../problems.ts";
-import { changes, reads } from "../responses.ts";
-import { at, createRoute, Routes } from "../router.ts";
 
 const KINDS = ["command", "event"] as const;
 
@@ -96,19 +93,6 @@ const CatalogSchema = z
   })
   .meta({ id: "Catalog" });
 
-const show = createRoute({
-  ...at("get", "/v1/catalog", "getCatalog", "catalog show"),
-  summary: "Get the catalog of messages, queues and workflows",
-  description:
-    "Returns the declarations of the deployed code. Steps and emitted messages are known only after a run; they come from the newest instances of your tenant.",
-  ...needs("read"),
-  request: { query: z.strictObject({}) },
-  responses: reads("The catalog", CatalogSchema),
-});
-
-type QueueView = z.infer<typeof QueueSchema>;
-type WorkflowView = z.infer<typeof WorkflowSchema>;
-
 const draftSchema = z.strictObject({
   kind: z.enum(KINDS).default("command"),
   type: z.string().min(1).max(100).meta({ description: "The type of the command or event, such as `content.publish`." }),
@@ -136,43 +120,25 @@ const CheckedSchema = z
   })
   .meta({ id: "CheckedMessage" });
 
-const check = createRoute({
-  ...at("post", "/v1/catalog/check", "checkMessage", "catalog check"),
-  summary: "Check a message without sending it",
-  description: "Returns the derived key and subject, and the holder of the key. It does not check whether your token may send the message.",
-  ...needs("enqueue"),
-  request: { body: jsonBody(draftSchema) },
-  responses: changes("The result of the check", CheckedSchema),
-});
+type QueueView = z.infer<typeof QueueSchema>;
+type WorkflowView = z.infer<typeof WorkflowSchema>;
 
-/** Builds the routes of the catalog. `first` is the command that the console suggests to a new user. */
-export function catalogRoutes(catalog: Catalog, first?: FirstCommand) {
-  let said: Pick<z.infer<typeof CatalogSchema>, "messages" | "queues"> | undefined;
-  return new Routes<HttpEnv>()
-    .openapi(show, async ({ env, var: { caller }, json }) => {
-      const seen = await seenSteps(env, caller);
-      said ??= { messages: messagesIn(catalog).map(messageView), queues: queuesIn(catalog).map(queueView) };
-      const workflows = workflowViews(catalog, seen);
-      const queues = said.queues.map((queue) => withObserved(queue, workflows));
-      const first_command = first && inDevelopment(env) ? { ...first } : null;
-      return json({ ...said, queues, workflows, seen_instances: SEEN_INSTANCES, first_command }, 200);
-    })
-    .openapi(check, async ({ env, req, var: { caller, problems: known }, json }) => {
-      const { kind, type, payload, idempotency_key } = await readBody(req, draftSchema, { maxBytes: INTAKE_LIMITS.maxBytes });
-      const checked = await checkMessage(env, catalog, caller, { kind, type, payload, idempotencyKey: idempotency_key }).catch(asRefusal);
-      return json(checked instanceof MillraceError ? refusedView(checked, known) : checkedView(checked), 200);
-    });
-}
+/** The declared messages and queues of a catalog. The first request builds them. */
+const declared = new WeakMap<Catalog, Pick<z.infer<typeof CatalogSchema>, "messages" | "queues">>();
 
-function messageView({ definition, performer, follows }: DescribedMessage): z.infer<typeof MessageSchema> {
-  const { type, kind, version, queue, door, payload } = definition;
-  return {
+function declaredIn(catalog: Catalog) {
+  const known = declared.get(catalog);
+  if (known) return known;
+  const messages = messagesIn(catalog).map(({ definition: { type, kind, version, queue, door, payload }, performer, follows }) => ({
     ...{ type, kind, version, performer },
     queue: laneIn(queue.name) ?? queue.name,
     door: door ? { ...door } : null,
     payload_schema: jsonSchema(payload),
     follows: follows.map((one) => ({ ...one })),
-  };
+  }));
+  const made = { messages, queues: queuesIn(catalog).map((queue) => ({ ...queue, workflows: [] })) };
+  declared.set(catalog, made);
+  return made;
 }
 
 /** Adds to a queue the workflows that its messages start, and the workflows that were observed to send them. */
@@ -186,43 +152,49 @@ function withObserved(queue: QueueView, workflows: readonly WorkflowView[]): Que
   };
 }
 
-function queueView({
-  name,
-  isLane,
-  carries,
-  retries,
-  batchSize,
-  batchWaitSeconds,
-  concurrency,
-  hasPriorities,
-  isElsewhere,
-  messages,
-  producers,
-}: DescribedQueue): QueueView {
-  return {
-    ...{ name, is_lane: isLane, carries, concurrency, has_priorities: hasPriorities },
-    ...{ batch_size: batchSize, batch_wait_seconds: batchWaitSeconds },
-    ...{ is_elsewhere: isElsewhere, dead_letter_queue: isLane ? null : `${name}-dlq`, messages, producers, workflows: [] },
-    retries: { limit: retries.limit, initial_seconds: retries.initialMs / 1000, max_seconds: retries.maxMs / 1000 },
-  };
-}
-
-function workflowViews(catalog: Catalog, seen: ReadonlyMap<string, Seen>): z.infer<typeof WorkflowSchema>[] {
-  const deadlines = deadlinesIn(catalog);
-  return catalog.workflows.map(({ name, on: { kind, type }, steps: mode = "platform" }) => {
-    const deadline = deadlines.get(name) ?? null;
+function workflowsIn({ workflows }: Catalog, seen: ReadonlyMap<string, Seen>): WorkflowView[] {
+  return workflows.map(({ name, on: { kind, type }, deadline, steps: step_mode = "platform" }) => {
     const { steps = [], emits = [] } = seen.get(name) ?? {};
-    return {
-      ...{ name, on: { kind, type }, deadline_seconds: deadline === null ? null : deadline / 1000 },
-      ...{ step_mode: mode, steps: [...steps], emits: [...emits] },
-    };
+    const deadline_seconds = deadline === undefined ? null : durationMs(deadline) / 1000;
+    return { name, on: { kind, type }, deadline_seconds, step_mode, steps: [...steps], emits: [...emits] };
   });
 }
 
-function checkedView({ key, subject, outcome, holder }: Checked): z.infer<typeof CheckedSchema> {
-  return { key, subject, outcome, holder: holder ? { id: holder.id, status: holder.status } : null, refused: null };
-}
-
-function refusedView(error: MillraceError, known: Problems): z.infer<typeof CheckedSchema> {
-  return { key: null, subject: null, outcome: "refused", holder: null, refused: problemOf(error, known) };
-}
+export const catalogRoutes = [
+  operation("get", "/v1/catalog", "getCatalog", "catalog show", {
+    summary: "Get the catalog of messages, queues and workflows",
+    description:
+      "Returns the declarations of the deployed code. Steps and emitted messages are known only after a run; they come from the newest instances of your tenant.",
+    ...needs("read"),
+    answer: ["The catalog", CatalogSchema],
+    async run({ env, by, catalog, engine: { firstCommand } }) {
+      const { messages, queues } = declaredIn(catalog);
+      const workflows = workflowsIn(catalog, await seenSteps(env, by));
+      const first_command = firstCommand && inDevelopment(env) ? { ...firstCommand } : null;
+      return {
+        messages,
+        queues: queues.map((one) => withObserved(one, workflows)),
+        workflows,
+        seen_instances: SEEN_INSTANCES,
+        first_command,
+      };
+    },
+  }),
+  operation("post", "/v1/catalog/check", "checkMessage", "catalog check", {
+    summary: "Check a message without sending it",
+    description:
+      "Returns the derived key and subject, and the holder of the key. It does not check whether your token may send the message.",
+    ...needs("enqueue"),
+    body: draftSchema,
+    limits: { maxBytes: INTAKE_LIMITS.maxBytes },
+    answer: ["The result of the check", CheckedSchema],
+    async run({ env, by, catalog, body: { idempotency_key: idempotencyKey, ...draft }, context }) {
+      const checked = await checkMessage(env, catalog, by, { ...draft, idempotencyKey }).catch(asRefusal);
+      if (checked instanceof MillraceError) {
+        return { key: null, subject: null, outcome: "refused" as const, holder: null, refused: problemOf(checked, context.var.problems) };
+      }
+      const { holder } = checked;
+      return { ...checked, holder: holder ? { id: holder.id, status: holder.status } : null, refused: null };
+    },
+  }),
+];

@@ -1,5 +1,7 @@
 import * as z from "zod";
+import type { Hide } from "../../contract/hide.ts";
 import { hiddenIn } from "../../contract/row.ts";
+import { LetterCause, LetterCauseFilter, listLetterCauses } from "../../inspect/causes.ts";
 import {
   DeadLetterFilter,
   DeadLetterRow,
@@ -9,16 +11,35 @@ import {
   listDeadLetters,
 } from "../../inspect/dead-letters.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
-import { knownMessage, planOf } from "../../operate/letters/replay.ts";
-import type { Catalog } from "../../topology/catalog.ts";
+import { correctionOf } from "../../operate/as-stored.ts";
+import { knownMessage, planOf, Replayed, type ReplayPlan, ReplayPlanRow, replayDeadLetter } from "../../operate/letters/replay.ts";
+import { escalateDeadLetter, skipDeadLetter } from "../../operate/letters/settle.ts";
+import { reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
-import type { HttpEnv } from "../env.ts";
 import { refuseUnknownNames } from "../known-names.ts";
+import { operation } from "../operation.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
+import { ProblemSchema, problemOf } from "../problem.ts";
+import type { Problems } from "../problems.ts";
 import { redactionFor, revealQuery } from "../redaction.ts";
-import { ReplayPlanSchema, replayPlanView } from "../replay-plan.ts";
-import { reads } from "../responses.ts";
-import { at, createRoute, Routes } from "../router.ts";
+
+const ReplayPlanSchema = ReplayPlanRow.extend({ refused: z.union([ProblemSchema, z.null()]) }).meta({ id: "ReplayPlan" });
+
+/** The plan of a dead letter's replay. Texts that may contain the message's sensitive fields are redacted. */
+function planView(plan: ReplayPlan, problems: Problems, hide: Hide): z.infer<typeof ReplayPlanSchema> {
+  const { refused, ...row } = hiddenIn(ReplayPlanRow, plan, hide);
+  return { ...row, refused: refused && hiddenProblem(problemOf(refused, problems), hide) };
+}
+
+function hiddenProblem(problem: z.infer<typeof ProblemSchema>, hide: Hide): z.infer<typeof ProblemSchema> {
+  const { detail, issues, did_you_mean: meant } = problem;
+  return {
+    ...problem,
+    detail: hide(detail),
+    ...(issues && { issues: issues.map(({ path, message }) => ({ path: hide(path), message: hide(message) })) }),
+    ...(meant && { did_you_mean: hide(meant) }),
+  };
+}
 
 const DeadLetterDetail = FullDeadLetter.extend({
   definition: z
@@ -36,58 +57,119 @@ const DeadLetterDetail = FullDeadLetter.extend({
   }),
 }).meta({ id: "DeadLetterDetail" });
 
-const params = z.object({ id: z.string() });
+/** Size limit of a replay in bytes. A larger message could not be sent, because queues limit a message to 128 KB. */
+const REPLAY_MAX_BYTES = 120_000;
 
-const list = createRoute({
-  ...at("get", "/v1/dead-letters", "listDeadLetters", "dead-letters list"),
-  summary: "List dead letters, newest first",
-  description:
-    "A token with the scope `unattributed` also reads dead letters without a tenant. A page filtered by `queue`, `reason` or `type` scans 5,000 dead letters. It may be short or empty and still have a `next_cursor`.",
-  ...needs("read"),
-  request: {
-    query: DeadLetterFilter.extend(pageQuery).strict(),
-  },
-  responses: reads("A page of dead letters", pageOf(DeadLetterRow)),
-});
-
-const show = createRoute({
-  ...at("get", "/v1/dead-letters/{id}", "getDeadLetter", "dead-letters show"),
-  summary: "Get a dead letter with its message and the result of a replay",
-  description:
-    "Fields marked as sensitive are `[redacted]`. For an unknown type on a queue with sensitive fields, everything except the envelope is redacted. Send redacted values back unchanged: a replay keeps the stored values.",
-  ...needs("read"),
-  request: { params, query: z.strictObject(revealQuery) },
-  responses: reads("The dead letter", DeadLetterDetail, "dead_letter_not_found"),
-});
-
-export function deadLetters(catalog: Catalog, codes: readonly string[]) {
-  return new Routes<HttpEnv>()
-    .openapi(list, async (context) => {
-      const filter = context.req.valid("query");
-      const found = await listDeadLetters(context.env, context.var.caller, filter);
-      refuseUnknownNames(
-        found,
-        {
-          queue: { name: filter.queue, known: catalog.consumers.map(({ queue }) => queue.name) },
-          reason: { name: filter.reason, known: ["exhausted", ...codes] },
-        },
-        filter.cursor,
-      );
+export const deadLetters = [
+  // This route is registered before the route with an id at the same position of the path.
+  operation("get", "/v1/dead-letters/causes", "listDeadLetterCauses", "dead-letters causes", {
+    summary: "Count open dead letters by cause, most recent first",
+    description: "A cause consists of queue, message type, step (if any), code, and the error message without its variable parts.",
+    ...needs("read"),
+    query: { ...LetterCauseFilter.shape, ...pageQuery },
+    answer: ["A page of causes", pageOf(LetterCause)],
+    async run(asked) {
+      const found = await listLetterCauses(asked.env, asked.by, asked.query, redactionOf(asked.catalog));
+      refuseUnknownNames(asked, found);
+      return page(found);
+    },
+  }),
+  operation("get", "/v1/dead-letters", "listDeadLetters", "dead-letters list", {
+    summary: "List dead letters, newest first",
+    description:
+      "A token with the scope `unattributed` also reads dead letters without a tenant. A page filtered by `queue`, `reason` or `type` scans 5,000 dead letters. It may be short or empty and still have a `next_cursor`.",
+    ...needs("read"),
+    query: { ...DeadLetterFilter.shape, ...pageQuery },
+    answer: ["A page of dead letters", pageOf(DeadLetterRow)],
+    async run(asked) {
+      const found = await listDeadLetters(asked.env, asked.by, asked.query);
+      refuseUnknownNames(asked, found);
       const ids = found.items.map(({ id }) => id);
-      const hide = await hideInErrors(context.env, context.var.caller, redactionOf(catalog), ids);
-      return context.json(
-        page(found, (letter) => hiddenIn(DeadLetterRow, letter, hide(letter.id))),
-        200,
-      );
-    })
-    .openapi(show, async (context) => {
-      const letter = await getDeadLetter(context.env, context.var.caller, context.req.valid("param").id);
-      const redaction = await redactionFor(context, catalog);
-      const { body, hide } = redaction.letter(letter.queue, letter.body);
-      const plan = await planOf(context.env, catalog, context.var.caller, letter);
-      const replay = replayPlanView(plan, context, hide);
+      const hide = await hideInErrors(asked.env, asked.by, redactionOf(asked.catalog), ids);
+      return page(found, (letter) => hiddenIn(DeadLetterRow, letter, hide(letter.id)));
+    },
+  }),
+  operation("get", "/v1/dead-letters/{id}", "getDeadLetter", "dead-letters show", {
+    summary: "Get a dead letter with its message and the result of a replay",
+    description:
+      "Fields marked as sensitive are `[redacted]`. For an unknown type on a queue with sensitive fields, everything except the envelope is redacted. Send redacted values back unchanged: a replay keeps the stored values.",
+    ...needs("read"),
+    query: revealQuery,
+    answer: ["The dead letter", DeadLetterDetail],
+    problems: ["dead_letter_not_found"],
+    async run(asked) {
+      const { env, by, catalog, param, context } = asked;
+      const letter = await getDeadLetter(env, by, param.id);
+      const { body, hide } = (await redactionFor(asked)).letter(letter.queue, letter.body);
+      const replay = planView(await planOf(env, catalog, by, letter), context.var.problems, hide);
       const known = knownMessage(catalog, letter);
       const definition = known && { ...known, queues: [...known.queues] };
-      return context.json({ ...hiddenIn(DeadLetterRow, letter, hide), body, definition, replay }, 200);
-    });
-}
+      return { ...hiddenIn(DeadLetterRow, letter, hide), body, definition, replay };
+    },
+  }),
+  operation("post", "/v1/dead-letters/{id}/replay", "replayDeadLetter", "dead-letters replay", {
+    summary: "Replay a dead letter, optionally corrected",
+    description:
+      "Sends the message back to its queue. A message that would be refused again remains a dead letter, and the answer has the reason. A dry run answers 200 with `refused`.",
+    ...needs("operate"),
+    body: reasoned.extend({
+      body: z
+        .unknown()
+        .optional()
+        .meta({ description: "The corrected message. Default: the message as received. It is validated like a command." }),
+      dry_run: z
+        .boolean()
+        .default(false)
+        .meta({ description: "True returns the consequences and the identity of the message, and changes nothing." }),
+    }),
+    limits: { maxBytes: REPLAY_MAX_BYTES },
+    plan: {
+      answer: [
+        "A dry run: the result of a replay. Or nothing was left to do; the attempt is audited",
+        z.union([ReplayPlanSchema, Replayed]),
+      ],
+      async run({ env, by, catalog, param, body: { body: asked }, context }) {
+        const letter = await getDeadLetter(env, by, param.id);
+        const correction = correctionOf(catalog, letter, asked);
+        const plan = await planOf(env, catalog, by, letter, correction);
+        const bodies = correction === undefined ? [letter.body] : [letter.body, correction];
+        const hidden = bodies.map((one) => redactionOf(catalog).letter(letter.queue, one).hide);
+        return planView(plan, context.var.problems, (value) => hidden.reduce((shown, hide) => hide(shown), value));
+      },
+    },
+    answer: ["The message is on its queue again", Replayed],
+    status: 202,
+    problems: ["dead_letter_not_found", "unknown_message_type", "invalid_envelope"],
+    async run({ env, by, catalog, param, body, context }) {
+      const done = await replayDeadLetter(env, catalog, by, param.id, body);
+      return done.sent ? done : context.json(done, 200);
+    },
+  }),
+  operation("post", "/v1/dead-letters/{id}/skip", "skipDeadLetter", "dead-letters skip", {
+    summary: "Skip a dead letter",
+    description: "Discards the message: it is not sent again. The dead letter and the reason remain on record.",
+    ...needs("operate"),
+    body: reasoned,
+    answer: [
+      "Skipped, or already settled",
+      z.object({ action_id: z.string(), skipped: z.boolean().meta({ description: "False if another operator settled it first." }) }),
+    ],
+    problems: ["dead_letter_not_found"],
+    run: ({ env, by, catalog, param, body }) => skipDeadLetter(env, catalog, by, param.id, body.reason),
+  }),
+  operation("post", "/v1/dead-letters/{id}/escalate", "escalateDeadLetter", "dead-letters escalate", {
+    summary: "Escalate a dead letter",
+    description: "Sends `reason` as a note to the alert channels, once. The dead letter remains open.",
+    ...needs("operate"),
+    body: reasoned,
+    answer: [
+      "Escalated, or already escalated or settled",
+      z.object({
+        action_id: z.string(),
+        escalated: z.boolean().meta({ description: "False if another operator escalated or settled it first." }),
+      }),
+    ],
+    problems: ["dead_letter_not_found"],
+    run: ({ env, by, param, body }) => escalateDeadLetter(env, by, param.id, body.reason),
+  }),
+];

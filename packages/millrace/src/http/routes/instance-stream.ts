@@ -1,8 +1,7 @@
 import type { Context } from "hono";
-import * as z from "zod";
 import { type Hide, hideNothing } from "../../contract/hide.ts";
 import { digest } from "../../contract/ids.ts";
-import { hiddenIn } from "../../contract/row.ts";
+import { hiddenIn, iso, isoOrNull } from "../../contract/row.ts";
 import { attemptError, calledAs } from "../../inspect/history.ts";
 import { Instance, StepProgress } from "../../inspect/instance-row.ts";
 import { getInstance, progressOf } from "../../inspect/instances.ts";
@@ -10,7 +9,6 @@ import { type HeardStep, STEPS_BEGIN, StepFeed, type StepPlace } from "../../ins
 import { redactionOf } from "../../inspect/redaction.ts";
 import { standingIn } from "../../inspect/standing.ts";
 import { OVER, UNDER_WAY } from "../../store/instances/status.ts";
-import type { Catalog } from "../../topology/catalog.ts";
 import { mayStillRead, needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
 import {
@@ -24,34 +22,24 @@ import {
   streamQuery,
 } from "../event-stream.ts";
 import { invalidRequest } from "../invalid-request.ts";
-import { problems } from "../problem.ts";
-import { createRoute, Routes } from "../router.ts";
-import { iso, isoOrNull } from "../time.ts";
+import { type Asked, operation } from "../operation.ts";
 
-const follow = createRoute({
-  method: "get",
-  path: "/v1/instances/{id}/stream",
-  operationId: "followInstance",
+export const instanceStream = operation("get", "/v1/instances/{id}/stream", "followInstance", undefined, {
   summary: "Follow an instance as server-sent events",
   description:
     "Events: `status`: the instance as in a list, with its retry and sleep, on every change. `step`: an attempt, sleep or wait that started or ended, from the platform history; an inline (lean) step once it is recorded. If a completed attempt did not finish its step, `state` is `in_doubt`, `paused` or `stopped` before it started, or `waiting` for an event or an answer. `progress`: the last report of a step. A failed attempt has `max_attempts`, and `retry_delay_ms`: null if no attempt follows. `end`: the instance, when its run has ended. With `Last-Event-ID` the stream continues after that event; after `end` it answers 204 until the instance runs again. Payloads and outputs are not included. The stream ends after at most three minutes: reconnect.",
   ...needs("read"),
-  request: { params: z.object({ id: z.string() }), query: z.strictObject(streamQuery), headers: streamHeaders },
-  responses: {
-    200: streamed("Events"),
-    204: { description: "`Last-Event-ID` is the id of the `end` event" },
-    ...problems("unauthorized", "forbidden", "instance_not_found", "invalid_payload"),
+  query: streamQuery,
+  headers: streamHeaders.shape,
+  answer: { 200: streamed("Events"), 204: { description: "`Last-Event-ID` is the id of the `end` event" } },
+  problems: ["instance_not_found"],
+  async run(asked) {
+    const heard = heardOf(asked.context);
+    const instance = await getInstance(asked.env, asked.by, asked.param.id);
+    if (heard.hasEnded && OVER.has(instance.status) && heard.stand === endOf(instance)) return asked.context.body(null, 204);
+    return answerEvents(asked.context, () => followInstance(asked, instance, heard));
   },
 });
-
-export function instanceStream(catalog: Catalog) {
-  return new Routes<HttpEnv>().openapi(follow, async (context) => {
-    const heard = heardOf(context);
-    const instance = await getInstance(context.env, context.var.caller, context.req.valid("param").id);
-    if (heard.hasEnded && OVER.has(instance.status) && heard.stand === endOf(instance)) return context.body(null, 204);
-    return answerEvents(context, () => followInstance(context, catalog, instance, heard));
-  });
-}
 
 /** What a client of an instance's stream has received: its position in the steps, and the status that was sent last. */
 interface Heard {
@@ -60,9 +48,8 @@ interface Heard {
   readonly hasEnded: boolean;
 }
 
-function followInstance(context: Context<HttpEnv>, catalog: Catalog, first: Instance, heard: Heard): Followed {
-  const { env, var: variables } = context;
-  const by = variables.caller;
+function followInstance(asked: Pick<Asked, "env" | "by" | "catalog" | "context">, first: Instance, heard: Heard): Followed {
+  const { env, by, catalog, context } = asked;
   const feed = new StepFeed(env, heard.place);
   let [place, stand, isFirst] = [heard.place, heard.stand, true];
   const reported = new Map<string, string>();

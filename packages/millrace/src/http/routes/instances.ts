@@ -1,95 +1,122 @@
 import * as z from "zod";
+import { hideNothing } from "../../contract/hide.ts";
 import { KNOWN_NAMES } from "../../contract/known-fields.ts";
 import { hiddenIn } from "../../contract/row.ts";
+import { InstanceCause, InstanceCauseFilter, listInstanceCauses } from "../../inspect/causes.ts";
 import { describeInstance, InstanceDetail } from "../../inspect/instance-detail.ts";
 import { Instance } from "../../inspect/instance-row.ts";
-import { countInstances, listInstances } from "../../inspect/instances.ts";
+import { countInstances, getInstance, listInstances } from "../../inspect/instances.ts";
+import { EmittedMessage, emittedBy } from "../../inspect/messages.ts";
+import { recordOf } from "../../inspect/record.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
 import { MAX_WAIT_S, untilSettled } from "../../inspect/settled.ts";
 import { STANDINGS } from "../../inspect/standing.ts";
+import { Step, stepsOf } from "../../inspect/steps.ts";
 import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
-import type { Catalog } from "../../topology/catalog.ts";
 import { needs } from "../auth.ts";
-import type { HttpEnv } from "../env.ts";
 import { refuseUnknownNames } from "../known-names.ts";
+import { operation } from "../operation.ts";
 import { page, pageOf, pageQuery, wholeNumber } from "../paging.ts";
-import { problems } from "../problem.ts";
-import { asksToReveal, redactionFor, revealQuery } from "../redaction.ts";
-import { answers, reads } from "../responses.ts";
-import { at, createRoute, Routes } from "../router.ts";
+import { asksToReveal, hiddenRows, redactionFor, revealQuery } from "../redaction.ts";
 
-const list = createRoute({
-  ...at("get", "/v1/instances", "listInstances", "instances list"),
-  summary: "List instances, newest first",
-  description:
-    "A page filtered by `workflow` or `subject` scans 50,000 instances. It may be short or empty and still have a `next_cursor`. Use `correlation` for all instances of a job.",
-  ...needs("read"),
-  request: {
-    query: z.strictObject({
+const filter = {
+  workflow: z.string().optional().meta({ description: KNOWN_NAMES }),
+  subject: z.string().optional(),
+  correlation: z.string().optional(),
+  tag: z.string().optional().meta({ description: "Instances with this tag." }),
+  since: z.iso.datetime({ offset: true }).optional().meta({ description: "Accepted at or after this time." }),
+};
+
+const StatusCount = z
+  .object({
+    status: z.enum(INSTANCE_STATUSES),
+    count: z.int().max(1000),
+    more: z.boolean().meta({ description: "True if there are, or may be, more than `count`." }),
+  })
+  .meta({ id: "StatusCount" });
+
+const RecordSchema = z
+  .object({
+    id: z.string(),
+    workflow: z.string(),
+    version: z.int(),
+    status: z.enum(INSTANCE_STATUSES),
+    run: z.int(),
+    envelope: z.looseObject({}).meta({ description: "The message of the instance." }),
+    left: z.string().nullable().meta({ description: "The state that earlier runs left to later replays, as JSON." }),
+    lost: z.string().nullable().meta({ description: "The steps without a record after a restore of the database, as JSON." }),
+    entries: z.array(z.looseObject({})).meta({ description: "The recorded effects, with their order and outputs." }),
+    waits: z.array(z.object({ name: z.string(), type: z.string(), subject: z.string(), is_over: z.boolean() })),
+    events: z.looseObject({}).meta({ description: "The received events and answers." }),
+    steps: z.array(z.looseObject({})).meta({ description: "The steps of the platform, with their outputs." }),
+    is_redacted: z.boolean().meta({ description: "True if sensitive values are hidden, so that a replay could take another path." }),
+  })
+  .meta({ id: "RunRecord" });
+
+export const instances = [
+  // These two routes are registered before the routes with an id at the same position of the path.
+  operation("get", "/v1/instances/causes", "listInstanceCauses", "instances causes", {
+    summary: "Count errored instances by cause, most recent first",
+    description: "A cause consists of workflow, step, code, and the error message without its variable parts.",
+    ...needs("read"),
+    query: { ...InstanceCauseFilter.shape, ...pageQuery },
+    answer: ["A page of causes", pageOf(InstanceCause)],
+    async run(asked) {
+      const found = await listInstanceCauses(asked.env, asked.by, asked.query, redactionOf(asked.catalog));
+      refuseUnknownNames(asked, found);
+      return page(found);
+    },
+  }),
+  operation("get", "/v1/instances/counts", "countInstances", "instances counts", {
+    summary: "Count instances by status",
+    description: "A count is exact up to 1,000. It reads the newest 2,000 rows of the status; a filter can match more in older rows.",
+    ...needs("read"),
+    query: filter,
+    answer: ["Each status with its count", z.object({ items: z.array(StatusCount) })],
+    async run(asked) {
+      const { since, ...query } = asked.query;
+      const items = await countInstances(asked.env, asked.by, { ...query, since: since ? Date.parse(since) : undefined });
+      refuseUnknownNames(asked, { items: items.filter(({ count }) => count > 0), next: null });
+      return { items };
+    },
+  }),
+  operation("get", "/v1/instances", "listInstances", "instances list", {
+    summary: "List instances, newest first",
+    description:
+      "A page filtered by `workflow` or `subject` scans 50,000 instances. It may be short or empty and still have a `next_cursor`. Use `correlation` for all instances of a job.",
+    ...needs("read"),
+    query: {
       status: z.enum(INSTANCE_STATUSES).optional(),
       standing: z.enum(STANDINGS).optional().meta({
         description:
           "Only running instances that are delayed (`due_at` in the future), retrying, sleeping or waiting, as far as a list has this. The field with that name has the details.",
       }),
-      workflow: z.string().optional().meta({ description: KNOWN_NAMES }),
+      ...filter,
       version: wholeNumber(1, 1_000_000).optional().meta({ type: "integer", description: "Instances of this version of their workflow." }),
-      subject: z.string().optional(),
-      correlation: z.string().optional(),
-      tag: z.string().optional().meta({ description: "Instances with this tag." }),
       parent: z.string().optional().meta({ description: "Children of this instance." }),
       cause: z.string().optional().meta({ description: "An `id` of `/v1/instances/causes`: errored instances of this cause." }),
       overdue: z.enum(["true"]).optional().meta({
         description: "Only running instances past their `must_end_by`, most recent deadline first.",
       }),
-      since: z.iso.datetime({ offset: true }).optional().meta({ description: "Accepted at or after this time." }),
       ...pageQuery,
-    }),
-  },
-  responses: reads("A page of instances", pageOf(Instance)),
-});
-
-const counts = createRoute({
-  ...at("get", "/v1/instances/counts", "countInstances", "instances counts"),
-  summary: "Count instances by status",
-  description: "A count is exact up to 1,000. It reads the newest 2,000 rows of the status; a filter can match more in older rows.",
-  ...needs("read"),
-  request: {
-    query: z.strictObject({
-      workflow: z.string().optional().meta({ description: KNOWN_NAMES }),
-      subject: z.string().optional(),
-      correlation: z.string().optional(),
-      tag: z.string().optional().meta({ description: "Instances with this tag." }),
-      since: z.iso.datetime({ offset: true }).optional().meta({ description: "Accepted at or after this time." }),
-    }),
-  },
-  responses: {
-    200: answers(
-      "Each status with its count",
-      z.object({
-        items: z.array(
-          z
-            .object({
-              status: z.enum(INSTANCE_STATUSES),
-              count: z.int().max(1000),
-              more: z.boolean().meta({ description: "True if there are, or may be, more than `count`." }),
-            })
-            .meta({ id: "StatusCount" }),
-        ),
-      }),
-    ),
-    ...problems("unauthorized", "forbidden", "invalid_payload"),
-  },
-});
-
-const show = createRoute({
-  ...at("get", "/v1/instances/{id}", "getInstance", "instances show"),
-  summary: "Get an instance with its payload, result and platform status",
-  description:
-    "With `wait`, the answer is delayed until the instance has ended or needs an operator (an unknown outcome or a question), or until the seconds have passed; check `status`. Sleeps, event waits and back-offs do not end the wait.",
-  ...needs("read"),
-  request: {
-    params: z.object({ id: z.string() }),
-    query: z.strictObject({
+    },
+    answer: ["A page of instances", pageOf(Instance)],
+    async run(asked) {
+      const { since, overdue, ...query } = asked.query;
+      const wanted = { ...query, since: since ? Date.parse(since) : undefined, overdue: overdue === "true" };
+      const found = await listInstances(asked.env, asked.by, wanted);
+      refuseUnknownNames(asked, found);
+      const telling = found.items.filter(({ error, retrying, progress }) => error !== null || retrying !== null || progress !== null);
+      const hidden = new Map((await hiddenRows(asked, Instance, telling, ({ id }) => id)).map((one) => [one.id, one]));
+      return page(found, (one) => hidden.get(one.id) ?? one);
+    },
+  }),
+  operation("get", "/v1/instances/{id}", "getInstance", "instances show", {
+    summary: "Get an instance with its payload, result and platform status",
+    description:
+      "With `wait`, the answer is delayed until the instance has ended or needs an operator (an unknown outcome or a question), or until the seconds have passed; check `status`. Sleeps, event waits and back-offs do not end the wait.",
+    ...needs("read"),
+    query: {
       ...revealQuery,
       wait: wholeNumber(0, MAX_WAIT_S).default(0).meta({
         type: "integer",
@@ -98,48 +125,86 @@ const show = createRoute({
         default: 0,
         description: "Seconds to wait for the end of the instance.",
       }),
-    }),
-  },
-  responses: reads("The instance", InstanceDetail, "instance_not_found"),
-});
-
-export function instances(catalog: Catalog) {
-  const known = catalog.workflows.map(({ name }) => name);
-  return new Routes<HttpEnv>()
-    .openapi(counts, async (context) => {
-      const { since, ...filter } = context.req.valid("query");
-      const items = await countInstances(context.env, context.var.caller, { ...filter, since: since ? Date.parse(since) : undefined });
-      const there = { items: items.filter(({ count }) => count > 0), next: null };
-      refuseUnknownNames(there, { workflow: { name: filter.workflow, known } });
-      return context.json({ items }, 200);
-    })
-    .openapi(list, async (context) => {
-      const { since, overdue, ...filter } = context.req.valid("query");
-      const asked = { ...filter, since: since ? Date.parse(since) : undefined, overdue: overdue === "true" };
-      const found = await listInstances(context.env, context.var.caller, asked);
-      refuseUnknownNames(found, { workflow: { name: filter.workflow, known } }, filter.cursor);
-      const telling = found.items.filter(({ error, retrying, progress }) => error !== null || retrying !== null || progress !== null);
-      const hide = await redactionOf(catalog).ofInstances(
-        context.env,
-        context.var.caller,
-        telling.map(({ id }) => id),
-      );
-      return context.json(
-        page(found, (one) => hiddenIn(Instance, one, hide(one.id))),
-        200,
-      );
-    })
-    .openapi(show, async (context) => {
-      const { env, req, var: variables } = context;
-      const { id } = req.valid("param");
-      const { wait } = req.valid("query");
+    },
+    answer: ["The instance", InstanceDetail],
+    problems: ["instance_not_found"],
+    async run(asked) {
+      const { env, by, catalog, context, query } = asked;
+      const { id } = asked.param;
       // Checks the scope for revealed fields before the wait.
-      asksToReveal(context);
-      if (wait > 0) await untilSettled(env, variables.caller, id, wait * 1000, req.raw.signal);
-      const instance = await describeInstance(env, variables.caller, id, catalog);
-      const redaction = await redactionFor(context, catalog);
-      const hide = (await redaction.ofInstances(env, variables.caller, [id]))(id);
-      const payload = redaction.payload(instance, instance.payload);
-      return context.json({ ...hiddenIn(InstanceDetail, instance, hide), payload }, 200);
-    });
-}
+      asksToReveal(asked);
+      if (query.wait > 0) await untilSettled(env, by, id, query.wait * 1000, context.req.raw.signal);
+      const instance = await describeInstance(env, by, id, catalog);
+      const redaction = await redactionFor(asked);
+      const hide = (await redaction.ofInstances(env, by, [id]))(id);
+      return { ...hiddenIn(InstanceDetail, instance, hide), payload: redaction.payload(instance, instance.payload) };
+    },
+  }),
+  operation("get", "/v1/instances/{id}/record", "getRecord", "instances record", {
+    summary: "Get everything that a replay of an instance reads",
+    description:
+      "For `millrace check`, which replays open instances with new code. Outputs above 64 KiB are left out. The fields follow the engine's tables and may change.",
+    ...needs("read"),
+    query: revealQuery,
+    answer: ["The record", RecordSchema],
+    problems: ["instance_not_found"],
+    async run(asked) {
+      const { id } = await getInstance(asked.env, asked.by, asked.param.id);
+      const found = await recordOf(asked.env, asked.by, id, await redactionFor(asked));
+      return found as unknown as z.infer<typeof RecordSchema>;
+    },
+  }),
+  operation("get", "/v1/instances/{id}/steps", "listSteps", "instances steps", {
+    summary: "List the steps of an instance",
+    description:
+      "Returns the steps of the current run with attempts, sleeps and waits, from the history of the platform. Removed history is replaced by the recorded effects, without attempts. An inline step is shown by its effect, with its attempt.",
+    ...needs("read"),
+    answer: [
+      "The steps, oldest first",
+      z.object({
+        items: z.array(Step),
+        truncated: z.boolean().meta({ description: "True if the platform has more steps than this answer contains." }),
+      }),
+    ],
+    problems: ["instance_not_found"],
+    async run(asked) {
+      const instance = await getInstance(asked.env, asked.by, asked.param.id);
+      const { steps, truncated } = await stepsOf(asked.env, asked.by, instance);
+      return { items: await hiddenRows(asked, Step, steps, () => instance.id), truncated };
+    },
+  }),
+  operation("get", "/v1/instances/{id}/events", "listEmittedMessages", "instances events", {
+    summary: "List the messages that an instance emitted",
+    description: "Returns the commands and events that the steps of the instance emitted.",
+    ...needs("read"),
+    query: {
+      payload: z.enum(["true", "false"]).default("false").meta({ description: "True includes payloads." }),
+      ...revealQuery,
+    },
+    answer: [
+      "Messages in the order of their steps",
+      z.object({
+        items: z.array(EmittedMessage),
+        truncated: z.boolean(),
+        left_out: z.int().meta({
+          description:
+            "Messages that were sent but of which no copy is kept: the messages of one step are kept up to 250,000 characters. Find their results by the job: GET /v1/instances?correlation=. 0 for steps recorded before this count existed.",
+        }),
+      }),
+    ],
+    problems: ["instance_not_found"],
+    async run(asked) {
+      const { id } = await getInstance(asked.env, asked.by, asked.param.id);
+      const withPayload = asked.query.payload === "true";
+      const redaction = await redactionFor(asked);
+      const { messages, leftOut } = await emittedBy(asked.env, asked.by, id);
+      // Sensitive data of an instance may appear in any field of the messages that the instance emits.
+      const hide = withPayload ? (await redaction.ofInstances(asked.env, asked.by, [id]))(id) : hideNothing;
+      const items = messages.map(({ payload_inline, payload_ref, ...rest }) => {
+        const payload = withPayload && { payload_inline: hide(redaction.payload(rest, payload_inline)), payload_ref };
+        return { ...rest, ...payload };
+      });
+      return { items, truncated: leftOut > 0, left_out: leftOut };
+    },
+  }),
+];

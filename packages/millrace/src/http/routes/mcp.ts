@@ -1,12 +1,11 @@
 import * as z from "zod";
 import { BODY_REFUSALS } from "../actions.ts";
 import { needs } from "../auth.ts";
-import { jsonBody, readBody } from "../body.ts";
 import type { Document } from "../document.ts";
 import type { HttpEnv } from "../env.ts";
+import { operation } from "../operation.ts";
 import { HttpRefusal, problems } from "../problem.ts";
-import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { answers } from "../router.ts";
 
 /** A request of the Model Context Protocol, and the API that answers the request. */
 export interface McpCall {
@@ -31,47 +30,39 @@ export const MCP_PATH = "/mcp";
 
 const message = z.looseObject({ jsonrpc: z.literal("2.0") });
 
-const asked = message.extend({ method: z.string() });
-const refusals = problems(...BODY_REFUSALS) as Record<400, { description: string; content: object }>;
-
-const serve = createRoute({
-  method: "post",
-  path: MCP_PATH,
-  operationId: "callTools",
-  summary: "Use the API as tools of the Model Context Protocol",
-  description:
-    "Streamable HTTP without sessions. The tools are the reads of this document, and the acts with a dry run that the scopes of the token allow.",
-  ...needs("read"),
-  request: { body: jsonBody(asked) },
-  responses: {
-    200: answers("A message of JSON-RPC 2.0", message),
-    202: { description: "A notification was accepted" },
-    ...refusals,
-    400: { ...refusals[400], content: { ...refusals[400].content, ...answers("", message).content } },
-  },
-});
+const refusals = problems(...BODY_REFUSALS) as Record<400, ReturnType<typeof answers>>;
 
 type Ask = (request: Request, context: { env: HttpEnv["Bindings"] }) => Promise<Response>;
 
 /**
- * Builds the route of the Model Context Protocol. `load` imports `millrace/mcp`, which needs `@modelcontextprotocol/server`. `ask` calls
- * the whole API.
+ * The route of the Model Context Protocol. `load` imports `millrace/mcp`, which needs `@modelcontextprotocol/server`. `ask` calls the whole
+ * API.
  */
 export function mcp(load: () => Promise<McpServing>, ask: Ask) {
   let document: McpCall["document"] | undefined;
-  return new Routes<HttpEnv>().openapi(serve, async (context) => {
-    const { env, var: known, req } = context;
-    const { origin } = new URL(req.url);
-    const from = req.header("origin");
-    // The protocol requires this check: a page of another site must not send requests to the server through the browser of a user.
-    if (from !== undefined && from !== origin) {
-      throw new HttpRefusal("forbidden", `A page of ${from} cannot use the tools. Call them without a browser, or from ${origin}.`);
-    }
-    const body = await readBody(req, asked);
-    const fetch = (request: Request) => ask(request, context);
-    document ??= (await (await fetch(new Request(new URL("/openapi.json", req.url)))).json()) as McpCall["document"];
-    const { serveMcp } = await load();
-    const { id, scopes } = known.caller;
-    return (await serveMcp({ ...{ request: req.raw, body, caller: { id, scopes }, document, key: env.MILLRACE_KEY, fetch } })) as never;
+  return operation("post", MCP_PATH, "callTools", undefined, {
+    summary: "Use the API as tools of the Model Context Protocol",
+    description:
+      "Streamable HTTP without sessions. The tools are the reads of this document, and the acts with a dry run that the scopes of the token allow.",
+    ...needs("read"),
+    body: message.extend({ method: z.string() }),
+    answer: {
+      200: answers("A message of JSON-RPC 2.0", message),
+      202: { description: "A notification was accepted" },
+      400: { ...refusals[400], content: { ...refusals[400].content, ...answers("", message).content } },
+    },
+    async run({ env, by: { id, scopes }, body, context }) {
+      const { raw, url } = context.req;
+      const { origin } = new URL(url);
+      const from = context.req.header("origin");
+      // The protocol requires this check: a page of another site must not send requests to the server through the browser of a user.
+      if (from !== undefined && from !== origin) {
+        throw new HttpRefusal("forbidden", `A page of ${from} cannot use the tools. Call them without a browser, or from ${origin}.`);
+      }
+      const fetch = (request: Request) => ask(request, context);
+      document ??= (await (await fetch(new Request(new URL("/openapi.json", url)))).json()) as McpCall["document"];
+      const { serveMcp } = await load();
+      return serveMcp({ request: raw, body, caller: { id, scopes }, document, key: env.MILLRACE_KEY, fetch });
+    },
   });
 }

@@ -1,11 +1,10 @@
 import { accepts } from "hono/accepts";
 import { html } from "hono/html";
 import * as z from "zod";
-import type { HttpEnv } from "../env.ts";
+import { operation } from "../operation.ts";
 import { answerHtml } from "../page-html.ts";
-import { PROBLEMS_PATH, problems } from "../problem.ts";
+import { PROBLEMS_PATH } from "../problem.ts";
 import { byStatus, type Problem, type Problems } from "../problems.ts";
-import { createRoute, Routes } from "../router.ts";
 
 const ExplainedSchema = z
   .object({
@@ -22,29 +21,22 @@ const ExplainedSchema = z
   })
   .meta({ id: "ExplainedProblems" });
 
-const show = createRoute({
-  method: "get",
-  path: PROBLEMS_PATH,
-  operationId: "explainProblems",
+export const problemsPage = operation("get", PROBLEMS_PATH, "explainProblems", undefined, {
   summary: "Get the reference of problem codes",
   security: [],
   description:
     "Returns an HTML page, or JSON if the request accepts `application/json`. It lists every code of a route, an instance, an effect or a dead letter.",
-  responses: {
+  answer: {
     200: { description: "All of them", content: { "text/html": { schema: z.string() }, "application/json": { schema: ExplainedSchema } } },
-    ...problems(),
   },
-});
-
-export function problemsPage() {
-  return new Routes<HttpEnv>().openapi(show, (context) => {
+  run({ context }) {
     context.header("vary", "accept");
     const type = accepts(context, { header: "Accept", supports: ["text/html", "application/json"], default: "text/html" });
     if (type === "text/html") return answerHtml(context, "Problems · Millrace", content(context.var.problems));
     const items = byStatus(context.var.problems).map(([code, problem]) => ({ code, retryable: false, ...problem }));
     return context.json({ items }, 200);
-  });
-}
+  },
+});
 
 function content(problems: Problems) {
   return html`<h1>Problems</h1>

@@ -12,8 +12,7 @@ import { answersBelow } from "../failures.ts";
 import { answerFailure, HttpRefusal, problemOf } from "../problem.ts";
 import { ENGINE_PROBLEMS } from "../problems.ts";
 import { countToken } from "../request-limits.ts";
-import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { answers, createRoute, Routes } from "../router.ts";
 
 interface PullHttpEnv {
   Bindings: HttpEnv["Bindings"] & PullEnv;

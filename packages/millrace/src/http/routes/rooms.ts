@@ -13,8 +13,7 @@ import { wholeNumber } from "../paging.ts";
 import { answerProblem, HttpRefusal, problems } from "../problem.ts";
 import { ENGINE_PROBLEMS } from "../problems.ts";
 import { countStranger, countToken } from "../request-limits.ts";
-import { answers } from "../responses.ts";
-import { at, createRoute, type RouteHandler, Routes } from "../router.ts";
+import { answers, createRoute, type RouteHandler, Routes } from "../router.ts";
 
 interface RoomHttpEnv {
   Bindings: HttpEnv["Bindings"] & RoomEnv;
@@ -53,7 +52,10 @@ const enter = createRoute({
 });
 
 const mint = createRoute({
-  ...at("post", "/rooms/{room}/{key}/tickets", "mintRoomTicket", "rooms mint-ticket"),
+  method: "post",
+  path: "/rooms/{room}/{key}/tickets",
+  operationId: "mintRoomTicket",
+  command: "rooms mint-ticket",
   summary: "Mint a ticket for a room",
   description:
     "For browsers, which cannot send `Authorization` with a WebSocket. The ticket opens this room within 30 seconds, with the identity of your token.",

@@ -1,6 +1,5 @@
-import type { Context } from "hono";
 import * as z from "zod";
-import { hiddenIn } from "../../contract/row.ts";
+import { hiddenIn, iso } from "../../contract/row.ts";
 import { actionsNamed } from "../../inspect/actions.ts";
 import { ApprovalRow, approvalsNamed } from "../../inspect/approvals.ts";
 import { DeadLetterRow, hideInErrors, lettersNamed } from "../../inspect/dead-letters.ts";
@@ -8,9 +7,7 @@ import { Instance } from "../../inspect/instance-row.ts";
 import { instancesNamed } from "../../inspect/instances.ts";
 import { type Happened, happenedSince, LIVE_KINDS, type LiveKind, type Place } from "../../inspect/live/happened.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
-import type { Catalog } from "../../topology/catalog.ts";
 import { mayStillRead, needs } from "../auth.ts";
-import type { HttpEnv } from "../env.ts";
 import {
   answerEvents,
   type Followed,
@@ -22,9 +19,7 @@ import {
   streamQuery,
 } from "../event-stream.ts";
 import { invalidRequest } from "../invalid-request.ts";
-import { problems } from "../problem.ts";
-import { createRoute, Routes } from "../router.ts";
-import { iso } from "../time.ts";
+import { type Asked, operation } from "../operation.ts";
 
 /** Maximum number of events per poll of a stream. If a poll finds more events, only the newest events are sent. */
 const TOLD_AT_ONCE = 100;
@@ -46,39 +41,35 @@ const kinds = z
     description: `Some of ${LIVE_KINDS.map((kind) => `\`${kind}\``).join(", ")}. Default all.`,
   });
 
-const follow = createRoute({
-  method: "get",
-  path: "/v1/stream",
-  operationId: "followEngine",
+export const stream = operation("get", "/v1/stream", "followEngine", undefined, {
   summary: "Follow the changes of your tenant as server-sent events",
   description:
     "Events: `instance` (the row of an instance that changed since the last poll), `dead_letter`, `doubt` (an unknown outcome), `approval` (a question or its answer) and `action` (a row of the audit). They follow the clock of the database, from now on or after `Last-Event-ID`. With more than 100 events per poll, `skipped { count, at_least }` has the number of omitted older ones. The stream covers the newest 1,000 instances and questions of the tenant; an older instance is reported when it fails, is in doubt, or gets an action. Payloads and outputs are not included. The stream ends after three minutes, or sooner under load: reconnect.",
   ...needs("read"),
-  request: { query: z.strictObject({ kinds, ...streamQuery }), headers: streamHeaders },
-  responses: { 200: streamed("Events"), ...problems("unauthorized", "forbidden", "invalid_payload") },
+  query: { kinds, ...streamQuery },
+  headers: streamHeaders.shape,
+  answer: { 200: streamed("Events") },
+  run(asked) {
+    const heard = placeOf(heardLast(asked.context));
+    return answerEvents(asked.context, () => followTenant(asked, heard, asked.query.kinds ?? LIVE_KINDS));
+  },
 });
 
-export function stream(catalog: Catalog) {
-  return new Routes<HttpEnv>().openapi(follow, (context) => {
-    const heard = placeOf(heardLast(context));
-    const { kinds: asked = LIVE_KINDS } = context.req.valid("query");
-    return answerEvents(context, () => followTenant(context, catalog, heard, asked));
-  });
-}
+type Asking = Pick<Asked, "env" | "by" | "catalog" | "context">;
 
 /** A position after every existing event. */
 const FROM_NOW: Place = { at: Number.MAX_SAFE_INTEGER };
 
-function followTenant(context: Context<HttpEnv>, catalog: Catalog, heard: Place, asked: readonly LiveKind[]): Followed {
+function followTenant(asked: Asking, heard: Place, kinds: readonly LiveKind[]): Followed {
   let place = heard;
   return {
     ...STREAM_PACE,
-    mayRead: () => mayStillRead(context),
+    mayRead: () => mayStillRead(asked.context),
     async look() {
-      const { happened, more, upTo } = await happenedSince(context.env, context.var.caller, place, asked);
+      const { happened, more, upTo } = await happenedSince(asked.env, asked.by, place, kinds);
       const told = happened.slice(-TOLD_AT_ONCE);
       const count = happened.length - told.length;
-      const events = await eventsOf(context, catalog, told);
+      const events = await eventsOf(asked, told);
       if (count > 0 || more) {
         const last = happened.at(count - 1);
         events.unshift({ id: count > 0 && last ? idOf(last) : String(place.at), event: "skipped", data: { count, at_least: more } });
@@ -90,10 +81,8 @@ function followTenant(context: Context<HttpEnv>, catalog: Catalog, heard: Place,
 }
 
 /** Returns events in the format of the API's lists. If a row has changed since its event, the next poll sends it. */
-async function eventsOf(context: Context<HttpEnv>, catalog: Catalog, happened: readonly Happened[]): Promise<StreamEvent[]> {
+async function eventsOf({ env, by, catalog }: Asking, happened: readonly Happened[]): Promise<StreamEvent[]> {
   if (happened.length === 0) return [];
-  const { env, var: variables } = context;
-  const by = variables.caller;
   const idsOf = (kind: LiveKind) => happened.flatMap((one) => (one.kind === kind ? [one.id] : []));
   const read = async <Row>(kind: LiveKind, named: (ids: string[]) => Promise<Row[]>) => {
     const ids = idsOf(kind);

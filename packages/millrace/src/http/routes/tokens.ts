@@ -1,106 +1,171 @@
 import * as z from "zod";
+import { issueCode, signIn } from "../../access/sign-in.ts";
+import { mintStreamToken, STREAM_PATH } from "../../access/stream-token.ts";
 import { issueToken, listTokens, revokeToken, SCOPES, TokenRow } from "../../access/tokens.ts";
+import { callbackSecret } from "../../callbacks/secret.ts";
 import { chosenName, isVisible } from "../../contract/chosen-name.ts";
-import { BODY_REFUSALS, reasoned } from "../actions.ts";
+import { iso, isoOrNull, timestamp } from "../../contract/row.ts";
+import { reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
-import { jsonBody, readBody } from "../body.ts";
-import type { HttpEnv } from "../env.ts";
+import { operation } from "../operation.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
-import { HttpRefusal, problems } from "../problem.ts";
-import { answers } from "../responses.ts";
-import { at, createRoute, Routes } from "../router.ts";
+import { HttpRefusal } from "../problem.ts";
 
 const MAX_DAYS = 366;
 
-function schemasOf(own: readonly string[]) {
-  const scope = z.enum([...new Set<string>([...SCOPES, ...own])]);
-  const newTokenSchema = reasoned.extend({
-    actor: chosenName(100)
-      .refine(isVisible, "must contain a visible character")
-      .meta({ description: "The name of the holder, for the audit and as the source of messages." }),
-    scopes: z
-      .array(scope)
-      .min(1)
-      .max(scope.options.length)
-      .meta({ description: "The scopes of the new token, at most those of your token." }),
-    days: z
-      .int()
-      .min(1)
-      .max(MAX_DAYS)
-      .optional()
-      .meta({ description: "Days until it expires, at most as long as your token. Default 90, or the remaining time of your token." }),
-  });
+const TokenSchema = TokenRow.meta({ id: "Token" });
+const MintedSchema = TokenSchema.extend({
+  token: z.string().meta({ description: "The token. The token is shown only here: the database has only its hash." }),
+}).meta({ id: "MintedToken" });
 
-  const TokenSchema = TokenRow.meta({ id: "Token" });
-  const MintedSchema = TokenSchema.extend({
-    token: z.string().meta({ description: "The token. The token is shown only here: the database has only its hash." }),
-  }).meta({ id: "MintedToken" });
-  return { newTokenSchema, TokenSchema, MintedSchema };
+/** The route that mints tokens. The parameter `own` contains the scopes of the app. */
+export function minting(own: readonly string[]) {
+  const scope = z.enum([...new Set<string>([...SCOPES, ...own])]);
+  return operation("post", "/v1/tokens", "mintToken", "tokens mint", {
+    summary: "Mint a token for your tenant",
+    description:
+      "Does not accept `Idempotency-Key`, because a token is returned once. If the answer was lost, revoke the listed token and mint another.",
+    ...needs("tokens"),
+    body: reasoned.extend({
+      actor: chosenName(100)
+        .refine(isVisible, "must contain a visible character")
+        .meta({ description: "The name of the holder, for the audit and as the source of messages." }),
+      scopes: z
+        .array(scope)
+        .min(1)
+        .max(scope.options.length)
+        .meta({ description: "The scopes of the new token, at most those of your token." }),
+      days: z
+        .int()
+        .min(1)
+        .max(MAX_DAYS)
+        .optional()
+        .meta({ description: "Days until it expires, at most as long as your token. Default 90, or the remaining time of your token." }),
+    }),
+    answer: ["Minted", MintedSchema],
+    status: 201,
+    location: "The URL of the token, to revoke it.",
+    problems: ["invalid_transition"],
+    async run({ env, by, body: { reason, ...wanted }, context }) {
+      const { text, token } = await issueToken(env, by, wanted, reason);
+      context.header("location", `/v1/tokens/${token.id}`);
+      return { ...token, token: text };
+    },
+  });
 }
 
-const revoke = createRoute({
-  ...at("delete", "/v1/tokens/{id}", "revokeToken", "tokens revoke"),
-  summary: "Revoke a token",
-  description:
-    "A token used in the last 30 seconds may work for up to 30 more seconds. Tokens minted with it remain valid unless `descendants` is true.",
-  ...needs("tokens"),
-  request: {
-    params: z.object({ id: z.string().max(100).meta({ description: "The 16 digits after `mr_`." }) }),
-    query: z.strictObject({
+const CallerSchema = z
+  .object({
+    tenant: z.string(),
+    actor: z.string().meta({ description: "Your name in the audit and in messages." }),
+    scopes: z.array(z.string()),
+    expires_at: timestamp.nullable().meta({ description: "When your token expires; null for never, and without a token." }),
+    at: timestamp.meta({ description: "The current time of the server. Ages are relative to this time." }),
+  })
+  .meta({ id: "Caller" });
+
+export const tokens = [
+  operation("get", "/v1/tokens", "listTokens", "tokens list", {
+    summary: "List the tokens of your tenant, newest first",
+    description: "Does not return token values. Expired tokens are listed for 30 days. The last use is recorded once per hour.",
+    ...needs("tokens"),
+    query: pageQuery,
+    answer: ["A page of tokens", pageOf(TokenSchema)],
+    run: async ({ env, by, query }) => page(await listTokens(env, by, query)),
+  }),
+  operation("delete", "/v1/tokens/{id}", "revokeToken", "tokens revoke", {
+    summary: "Revoke a token",
+    description:
+      "A token used in the last 30 seconds may work for up to 30 more seconds. Tokens minted with it remain valid unless `descendants` is true.",
+    ...needs("tokens"),
+    params: { id: z.string().max(100).meta({ description: "The 16 digits after `mr_`." }) },
+    query: {
       reason: z.string().trim().max(500).default("").meta({ description: "The reason, kept in the audit." }),
       descendants: z
         .enum(["true", "false"])
         .default("false")
         .meta({ description: "Also revoke all tokens minted with it, directly or indirectly, even if it is already revoked." }),
-    }),
-  },
-  responses: {
-    204: { description: "It is revoked" },
-    ...problems("unauthorized", "forbidden", "invalid_payload", "token_not_found"),
-  },
-});
-
-/** Builds the routes of tokens. The parameter `own` contains the scopes of the app. */
-export function tokens(own: readonly string[]) {
-  const { newTokenSchema, TokenSchema, MintedSchema } = schemasOf(own);
-
-  const mint = createRoute({
-    ...at("post", "/v1/tokens", "mintToken", "tokens mint"),
-    summary: "Mint a token for your tenant",
-    description:
-      "Does not accept `Idempotency-Key`, because a token is returned once. If the answer was lost, revoke the listed token and mint another.",
-    ...needs("tokens"),
-    request: { body: jsonBody(newTokenSchema) },
-    responses: {
-      201: {
-        ...answers("Minted", MintedSchema),
-        headers: { Location: { description: "The URL of the token, to revoke it.", schema: { type: "string" as const } } },
-      },
-      ...problems(...BODY_REFUSALS, "invalid_transition"),
     },
-  });
-
-  const list = createRoute({
-    ...at("get", "/v1/tokens", "listTokens", "tokens list"),
-    summary: "List the tokens of your tenant, newest first",
-    description: "Does not return token values. Expired tokens are listed for 30 days. The last use is recorded once per hour.",
-    ...needs("tokens"),
-    request: { query: z.strictObject(pageQuery) },
-    responses: { 200: answers("A page of tokens", pageOf(TokenSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
-  });
-
-  return new Routes<HttpEnv>()
-    .openapi(mint, async ({ env, req, var: { caller }, json }) => {
-      const { actor, scopes, days, reason } = await readBody(req, newTokenSchema);
-      const { text, token } = await issueToken(env, caller, { actor, scopes, days }, reason);
-      return json({ ...token, token: text }, 201, { location: `/v1/tokens/${token.id}` });
-    })
-    .openapi(list, async ({ env, req, var: { caller }, json }) => json(page(await listTokens(env, caller, req.valid("query"))), 200))
-    .openapi(revoke, async ({ env, req, var: { caller }, body }) => {
-      const { reason, descendants } = req.valid("query");
-      if (!(await revokeToken(env, caller, req.valid("param").id, reason, { descendants: descendants === "true" }))) {
+    answer: { 204: { description: "It is revoked" } },
+    problems: ["token_not_found"],
+    async run({ env, by, param, query: { reason, descendants }, context }) {
+      if (!(await revokeToken(env, by, param.id, reason, { descendants: descendants === "true" }))) {
         throw new HttpRefusal("token_not_found", "Your tenant has no such token. List its tokens with GET /v1/tokens.");
       }
-      return body(null, 204);
+      return context.body(null, 204);
+    },
+  }),
+  operation("get", "/v1/caller", "getCaller", "caller show", {
+    summary: "Get the caller: tenant, name and scopes",
+    description: "Returns the tenant, the actor and the scopes of the token, and the time of the server.",
+    ...needs("read"),
+    answer: ["You", CallerSchema],
+    run({ by: { tenantId: tenant, actor, scopes, expiresAt } }) {
+      return { tenant, actor, scopes: [...scopes], expires_at: isoOrNull(expiresAt ?? null), at: iso(Date.now()) };
+    },
+  }),
+  operation("post", "/v1/stream-tokens", "mintStreamToken", "stream-tokens mint", {
+    summary: "Mint a stream token for a browser",
+    description:
+      "For an EventSource, which cannot send `Authorization`. As `?token=`, it opens only the stream of this path, within 60 seconds, with the identity of your token. It is not stored and cannot be revoked separately: when your token ends, it and its streams end too.",
+    ...needs("read"),
+    body: z.strictObject({
+      path: z
+        .string()
+        .max(200)
+        .regex(STREAM_PATH, "must be the path of a stream, such as /v1/stream or /v1/instances/{id}/stream, without a query")
+        .meta({ description: "The path of the stream, without a query.", example: "/v1/stream" }),
+    }),
+    answer: ["The token", z.object({ token: z.string(), path: z.string(), expires_at: timestamp })],
+    status: 201,
+    run({ env, by, body: { path } }) {
+      const { token, expiresAt } = mintStreamToken(env, by, path);
+      return { token, path, expires_at: iso(expiresAt) };
+    },
+  }),
+  operation("get", "/v1/callback-secret", "getCallbackSecret", "callback-secret show", {
+    summary: "Get the secret that signs the callbacks of your tenant",
+    description:
+      "The receiver verifies the signature with any library of Standard Webhooks. It proves that the call comes from this deployment and concerns your tenant. The secret is derived from `MILLRACE_KEY` and changes only with it.",
+    ...needs("tokens"),
+    answer: ["The secret", z.object({ secret: z.string().meta({ description: "`whsec_` followed by 32 bytes in base64." }) })],
+    run: ({ env, by }) => ({ secret: callbackSecret(env.MILLRACE_KEY, by.tenantId) }),
+  }),
+  operation("post", "/v1/sign-in-codes", "mintSignInCode", "sign-in-codes mint", {
+    summary: "Mint a sign-in code for the console",
+    description:
+      "For a link such as `/console#code=…`, which keeps the token out of URLs. The code is valid once, within ten minutes. It is exchanged for a new token with your scopes that is valid for twelve hours, at most as long as yours. That token is listed and can be revoked like any other.",
+    ...needs("read"),
+    body: reasoned,
+    answer: ["The code", z.object({ code: z.string(), expires_at: timestamp })],
+    status: 201,
+    async run({ env, by, body }) {
+      const { code, expiresAt } = await issueCode(env, by, body.reason);
+      return { code, expires_at: iso(expiresAt) };
+    },
+  }),
+];
+
+/** Exchanges a sign-in code for a token. This route needs no token. */
+export const consoleSignIn = operation("post", "/console/sign-in", "signIn", undefined, {
+  summary: "Exchange a sign-in code for a token",
+  description: "A code works once. The console keeps the token until its tab is closed.",
+  security: [],
+  middleware(context, next) {
+    context.header("cache-control", "no-store");
+    return next();
+  },
+  body: z.strictObject({ code: z.string().max(200).meta({ description: "The value after `#code=` in the link." }) }),
+  // The body of an unauthenticated request contains only a sign-in code.
+  limits: { maxBytes: 1024, withinMs: 3000 },
+  answer: ["You are signed in", CallerSchema.extend({ id: z.string(), token: z.string() }).meta({ id: "SignedIn" })],
+  problems: ["invalid_json", "unauthorized", "payload_too_large", "unsupported_media_type", "invalid_payload"],
+  async run({ env, body, context }) {
+    const { text, tenantId, token } = await signIn(env, body.code).catch((error: unknown) => {
+      context.header("www-authenticate", 'Bearer realm="millrace"');
+      throw error;
     });
-}
+    const { id, actor, scopes, expires_at } = token;
+    return { id, token: text, tenant: tenantId, actor, scopes, expires_at, at: iso(Date.now()) };
+  },
+});

@@ -1,22 +1,17 @@
 import * as z from "zod";
 import { durationMs } from "../../contract/duration.ts";
+import { iso, timestamp } from "../../contract/row.ts";
 import { COUNTED_INSTANCES, listWorkflows } from "../../inspect/workflows.ts";
 import { vitalsOf } from "../../keeper/client.ts";
 import { PeriodOfWorkflow, workflowsByTime } from "../../observe/metrics/by-workflow.ts";
 import { readHours } from "../../observe/metrics/folding.ts";
-import { PausePlan, type PauseVerb, pauseWork, planWork, resumeWork, WorkPaused } from "../../operate/pause-work.ts";
+import { PausePlan, type PauseVerb, pauseWork, planWork, resumeWork, type Work, WorkPaused } from "../../operate/pause-work.ts";
 import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
 import type { Pause, PausedKind } from "../../store/pauses.ts";
-import type { Catalog } from "../../topology/catalog.ts";
-import { BODY_REFUSALS, reasoned } from "../actions.ts";
+import { reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
-import { jsonBody, readBody } from "../body.ts";
-import type { HttpEnv } from "../env.ts";
 import { invalidRequest } from "../invalid-request.ts";
-import { problems } from "../problem.ts";
-import { answers, reads } from "../responses.ts";
-import { at, createRoute, Routes } from "../router.ts";
-import { iso, timestamp } from "../time.ts";
+import { operation } from "../operation.ts";
 
 export const PausedSchema = z
   .object({
@@ -65,29 +60,8 @@ const WorkflowSchema = z
   })
   .meta({ id: "WorkflowState" });
 
-const list = createRoute({
-  ...at("get", "/v1/workflows", "listWorkflows", "workflows list"),
-  summary: "List the workflows with their state",
-  description: "Returns each workflow of the deployed code, its pause, and the instances of your tenant by status.",
-  ...needs("read"),
-  request: { query: z.strictObject({}) },
-  responses: reads("All workflows", z.object({ items: z.array(WorkflowSchema) })),
-});
-
 /** Number of hours that `span=hour` covers. */
 const WINDOW_HOURS = 48;
-
-const byTime = createRoute({
-  ...at("get", "/v1/workflows/by-time", "listWorkflowsByTime", "workflows by-time"),
-  summary: "Get ended runs and step durations of each workflow over time",
-  description:
-    "Returns the last 60 minutes, or the last 48 hours with `span=hour`, newest first, for all tenants. A period without counts is not in the list. The newest period is not over.",
-  ...needs("observe"),
-  request: {
-    query: z.strictObject({ span: z.enum(["minute", "hour"]).default("minute").meta({ description: "The length of a period." }) }),
-  },
-  responses: reads("The periods with counts", z.object({ at: timestamp, items: z.array(PeriodOfWorkflow) })),
-});
 
 const common = reasoned.extend({
   all_tenants: z
@@ -105,8 +79,6 @@ const bodies = {
   resume: common,
 } as const;
 
-const params = z.object({ name: z.string().min(1).max(100) });
-
 const SAYS = {
   pause:
     "Commands are accepted, and their instances remain `accepted` until the resume. A command accepted less than two seconds before may still start. Retries, undos and resumes of single instances are not affected.",
@@ -114,72 +86,75 @@ const SAYS = {
     "The keeper starts the waiting instances within seconds, in the order of their acceptance. Instances paused with `running` are resumed by the bulk action `resume`.",
 } as const;
 
-function routeOf<Kind extends PausedKind, Verb extends PauseVerb>(kind: Kind, verb: Verb) {
-  return createRoute({
-    method: "post",
-    path: `/v1/${kind}s/{name}/${verb}` as `/v1/${Kind}s/{name}/${Verb}`,
-    operationId: `${verb}${kind === "workflow" ? "Workflow" : "Queue"}`,
-    command: `${kind}s ${verb}`,
+function acting<const Kind extends PausedKind, const Verb extends PauseVerb>(kind: Kind, verb: Verb) {
+  const body: z.ZodType<z.output<typeof common> & { running?: "go_on" | "pause" }> = bodies[verb];
+  return operation("post", `/v1/${kind}s/{name}/${verb}`, `${verb}${kind === "workflow" ? "Workflow" : "Queue"}`, `${kind}s ${verb}`, {
     summary: `${verb === "pause" ? "Pause" : "Resume"} a ${kind}`,
     description: kind === "queue" ? `${SAYS[verb]} The queue must carry commands.` : SAYS[verb],
     ...needs("operate"),
-    request: { params, query: z.strictObject({}), body: jsonBody(bodies[verb]) },
-    responses: {
-      200: answers(`A dry run: the consequences of the ${verb}`, PausePlan),
-      202: answers(verb === "pause" ? "It is paused" : "It is resumed", WorkPaused),
-      ...problems(...BODY_REFUSALS, "invalid_transition", "bulk_actions_running", "config_invalid"),
+    params: { name: z.string().min(1).max(100) },
+    body,
+    plan: {
+      answer: [`A dry run: the consequences of the ${verb}`, PausePlan],
+      run: ({ env, by, catalog, param, body }) =>
+        planWork(env, catalog, by, verb, workOf(kind, param.name, body), body.running === "pause"),
+    },
+    answer: [verb === "pause" ? "It is paused" : "It is resumed", WorkPaused],
+    status: 202,
+    problems: ["invalid_transition", "bulk_actions_running", "config_invalid"],
+    run({ env, by, catalog, param, body }) {
+      const work = workOf(kind, param.name, body);
+      return verb === "pause"
+        ? pauseWork(env, catalog, by, work, { reason: body.reason, pausesRunning: body.running === "pause" })
+        : resumeWork(env, catalog, by, work, body.reason);
     },
   });
 }
 
-/** The lists of workflows, and the routes that pause and resume workflows and queues. */
-export function workflows(catalog: Catalog) {
-  const acting = <Kind extends PausedKind, Verb extends PauseVerb>(kind: Kind, verb: Verb) =>
-    new Routes<HttpEnv>().openapi(routeOf(kind, verb), (async (context: ActContext) => {
-      const { env, req, json, var: known } = context;
-      const { caller } = known;
-      const given = await readBody(req, bodies[verb] as typeof bodies.resume);
-      const { reason, all_tenants, dry_run } = given;
-      const pausesRunning = "running" in given && given.running === "pause";
-      if (pausesRunning && all_tenants) {
-        const message = "pauses instances of your tenant only: leave it out with `all_tenants`";
-        throw invalidRequest([{ path: "running", message }]);
-      }
-      const work = { kind, name: req.valid("param").name, allTenants: all_tenants };
-      if (dry_run) return json(await planWork(env, catalog, caller, verb, work, pausesRunning), 200);
-      const done =
-        verb === "pause"
-          ? await pauseWork(env, catalog, caller, work, { reason, pausesRunning })
-          : await resumeWork(env, catalog, caller, work, reason);
-      return json(done, 202);
-    }) as never);
-  return new Routes<HttpEnv>()
-    .openapi(list, async ({ env, var: { caller }, json }) => {
-      const states = await listWorkflows(env, catalog, caller);
-      return json(
-        {
-          items: states.map(({ workflow: { name, breaker }, pause, counts, versions }) => ({
-            name,
-            state: pause ? ("paused" as const) : ("active" as const),
-            paused: pausedView(pause),
-            breaker: breaker ? { failures: breaker.failures, within_seconds: durationMs(breaker.within) / 1000 } : null,
-            counts,
-            versions: [...versions],
-          })),
-        },
-        200,
-      );
-    })
-    .openapi(byTime, async (context) => {
-      const { span } = context.req.valid("query");
-      const { at, minutes } = await vitalsOf(context.env);
-      const periods = span === "minute" ? minutes : await readHours(context.env, at, WINDOW_HOURS);
-      return context.json({ at: iso(at), items: workflowsByTime(periods) }, 200);
-    })
-    .route("/", acting("workflow", "pause"))
-    .route("/", acting("workflow", "resume"))
-    .route("/", acting("queue", "pause"))
-    .route("/", acting("queue", "resume"));
+/** The workflow or queue to pause or resume. Errors: `invalid_payload` for running instances of all tenants. */
+function workOf(kind: PausedKind, name: string, { running, all_tenants }: { running?: string; all_tenants: boolean }): Work {
+  if (running === "pause" && all_tenants) {
+    const message = "pauses instances of your tenant only: leave it out with `all_tenants`";
+    throw invalidRequest([{ path: "running", message }]);
+  }
+  return { kind, name, allTenants: all_tenants };
 }
 
-type ActContext = import("hono").Context<HttpEnv, string, { in: { param: { name: string } }; out: { param: { name: string } } }>;
+/** The lists of workflows, and the routes that pause and resume workflows and queues. */
+export const workflows = [
+  operation("get", "/v1/workflows", "listWorkflows", "workflows list", {
+    summary: "List the workflows with their state",
+    description: "Returns each workflow of the deployed code, its pause, and the instances of your tenant by status.",
+    ...needs("read"),
+    answer: ["All workflows", z.object({ items: z.array(WorkflowSchema) })],
+    async run({ env, by, catalog }) {
+      const states = await listWorkflows(env, catalog, by);
+      const items = states.map(({ workflow: { name, breaker }, pause, counts, versions }) => ({
+        name,
+        state: pause ? ("paused" as const) : ("active" as const),
+        paused: pausedView(pause),
+        breaker: breaker ? { failures: breaker.failures, within_seconds: durationMs(breaker.within) / 1000 } : null,
+        counts,
+        versions: [...versions],
+      }));
+      return { items };
+    },
+  }),
+  operation("get", "/v1/workflows/by-time", "listWorkflowsByTime", "workflows by-time", {
+    summary: "Get ended runs and step durations of each workflow over time",
+    description:
+      "Returns the last 60 minutes, or the last 48 hours with `span=hour`, newest first, for all tenants. A period without counts is not in the list. The newest period is not over.",
+    ...needs("observe"),
+    query: { span: z.enum(["minute", "hour"]).default("minute").meta({ description: "The length of a period." }) },
+    answer: ["The periods with counts", z.object({ at: timestamp, items: z.array(PeriodOfWorkflow) })],
+    async run({ env, query: { span } }) {
+      const { at, minutes } = await vitalsOf(env);
+      const periods = span === "minute" ? minutes : await readHours(env, at, WINDOW_HOURS);
+      return { at: iso(at), items: workflowsByTime(periods) };
+    },
+  }),
+  acting("workflow", "pause"),
+  acting("workflow", "resume"),
+  acting("queue", "pause"),
+  acting("queue", "resume"),
+];

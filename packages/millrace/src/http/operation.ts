@@ -1,0 +1,181 @@
+import type { Context, Handler, ToSchema, TypedResponse } from "hono";
+import type { StatusCode } from "hono/utils/http-status";
+import type { JSONParsed } from "hono/utils/types";
+import * as z from "zod";
+import type { Catalog } from "../topology/catalog.ts";
+import { BODY_REFUSALS } from "./actions.ts";
+import type { needs } from "./auth.ts";
+import { jsonBody, readBody } from "./body.ts";
+import type { Caller, Engine, HttpEnv } from "./env.ts";
+import { idempotencyKey, keyHeader, replayedHeader, replayedHeaderSchema } from "./idempotency-key.ts";
+import { problems } from "./problem.ts";
+import type { ENGINE_PROBLEMS } from "./problems.ts";
+import { answers, type PathOf, type Route } from "./router.ts";
+
+type Shape = Readonly<Record<string, z.ZodType>>;
+type Output<Of extends Shape> = z.output<z.ZodObject<Of>>;
+
+/** The names in a path, each a string. */
+type InPath<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
+  ? Record<Name, z.ZodString> & InPath<Rest>
+  : Record<never, never>;
+
+/** A request of an operation, with its parsed parts. */
+export interface Asked<Params extends Shape = Shape, Query extends Shape = Shape, Body extends z.ZodType = z.ZodType> {
+  readonly env: HttpEnv["Bindings"];
+  readonly by: Caller;
+  readonly catalog: Catalog;
+  readonly engine: Engine;
+  readonly param: Output<Params>;
+  readonly query: Output<Query>;
+  readonly body: z.output<Body>;
+  /** The header `Idempotency-Key`. Errors: `invalid_payload`. */
+  readonly key: string | undefined;
+  readonly context: Context<HttpEnv>;
+}
+
+interface Declared<
+  Params extends Shape,
+  Query extends Shape,
+  Body extends z.ZodType,
+  Answer extends z.ZodType,
+  Status,
+  Plan extends z.ZodType,
+> extends Pick<Route, "security"> {
+  readonly summary: string;
+  readonly description: string;
+  readonly middleware?: ReturnType<typeof needs>["middleware"];
+  /** The parameters of the path that are not any string. */
+  readonly params?: Params;
+  readonly query?: Query;
+  readonly headers?: Shape;
+  /** The JSON body, read with its limits before the handler. */
+  readonly body?: Body;
+  /** The documented body of a handler that reads the body. */
+  readonly content?: NonNullable<NonNullable<Route["request"]>["body"]>["content"];
+  readonly limits?: Pick<NonNullable<Parameters<typeof readBody>[2]>, "maxBytes" | "withinMs">;
+  /** The meaning of `Idempotency-Key`. A repeat is answered with `replayed` and `Idempotency-Replayed`. */
+  readonly key?: string;
+  /** The description of the header `Location`, which the handler sets. */
+  readonly location?: string;
+  /** The successful answer with its description, or documented answers of a handler that makes its `Response`. */
+  readonly answer: readonly [description: string, schema: Answer] | Route["responses"];
+  /** The status of the successful answer. Default 200. */
+  readonly status?: Status;
+  /** The problems in addition to those of any request of this kind. */
+  readonly problems?: readonly (keyof typeof ENGINE_PROBLEMS)[];
+  /** Answers a request with `dry_run` in its body. */
+  readonly plan?: {
+    readonly answer: readonly [description: string, schema: Plan];
+    run(asked: Asked<Params, Query, Body>): Promise<z.output<Plan>>;
+  };
+  run(asked: Asked<Params, Query, Body>): Answered<Answer> | Promise<Answered<Answer>>;
+}
+type Answered<Answer extends z.ZodType> = z.output<Answer> | Response;
+
+/** A route of the engine with its handler. `Schema` has the types for a client. */
+export interface Operation<Schema = unknown> {
+  readonly route: Route;
+  readonly handler: Handler<HttpEnv>;
+  readonly schema?: Schema;
+}
+
+type Part<Where extends string, Of extends Shape> = [keyof Of] extends [never] ? object : Record<Where, z.input<z.ZodObject<Of>>>;
+type Sent<Of extends z.ZodType, Status extends StatusCode, Otherwise> = [Of] extends [never]
+  ? Otherwise
+  : TypedResponse<JSONParsed<z.output<Of>>, Status, "json">;
+
+/** The refusals that any request of a kind can get: every route under /v1 refuses unknown parameters. */
+function refusalsOf(path: string, isPublic: boolean, body: object | undefined): readonly (keyof typeof ENGINE_PROBLEMS)[] {
+  if (isPublic) return [];
+  if (body) return BODY_REFUSALS;
+  return path.startsWith("/v1/") ? ["unauthorized", "forbidden", "invalid_payload"] : ["unauthorized", "forbidden"];
+}
+
+/**
+ * Declares a route with its handler. Its address is followed by its names in the OpenAPI document and on the command line (see `Route`). The
+ * handler returns the body of the successful answer.
+ */
+export function operation<
+  const Method extends Route["method"],
+  const Path extends string,
+  Answer extends z.ZodType = never,
+  Params extends Shape = InPath<Path>,
+  Query extends Shape = Record<never, never>,
+  Body extends z.ZodType = never,
+  const Status extends 200 | 201 | 202 = 200,
+  Plan extends z.ZodType = never,
+>(
+  method: Method,
+  path: Path,
+  operationId: string,
+  command: string | undefined,
+  declared: Declared<Params, Query, Body, Answer, Status, Plan>,
+): Operation<
+  ToSchema<
+    Method,
+    PathOf<Path>,
+    { in: Part<"param", Params> & Part<"query", Query> },
+    Sent<Answer, Status, Response> | Sent<Plan, 200, never>
+  >
+> {
+  const {
+    params,
+    query,
+    headers,
+    body,
+    content,
+    limits,
+    key,
+    location,
+    answer,
+    status = 200,
+    problems: codes = [],
+    plan,
+    run,
+    ...said
+  } = declared;
+  const inPath = path.matchAll(/\{(\w+)\}/g).map(([, name = ""]) => [name, z.string()] as const);
+  const shape = { ...Object.fromEntries(inPath), ...params };
+  const refusals = refusalsOf(path, said.security.length === 0, body ?? content);
+  const planned: Route["responses"] = plan ? { 200: answers(...plan.answer) } : {};
+  const sent = {
+    ...(location !== undefined && { Location: { description: location, schema: { type: "string" } } }),
+    ...(key !== undefined && replayedHeaderSchema),
+  };
+  const documented = Array.isArray(answer)
+    ? { [status]: { ...answers(...(answer as [string, Answer])), ...(Object.keys(sent).length > 0 && { headers: sent }) } }
+    : (answer as Route["responses"]);
+  const route: Route = {
+    ...{ method, path, operationId, ...(command !== undefined && { command }), ...said },
+    request: {
+      ...(Object.keys(shape).length > 0 && { params: z.object(shape) }),
+      ...(query && { query: z.object(query) }),
+      ...((headers ?? key) !== undefined && { headers: z.object({ ...(key !== undefined && keyHeader(key)), ...headers }) }),
+      ...(body && { body: jsonBody(body) }),
+      ...(content && { body: { required: true, content } }),
+    },
+    responses: { ...problems(...refusals, ...codes), ...planned, ...documented },
+  };
+  const handler = async (context: Context<HttpEnv>) => {
+    const {
+      env,
+      req,
+      var: { caller: by, engine },
+    } = context;
+    const valid = (part: string) => req.valid(part as never) as never;
+    const asked: Asked<Params, Query, Body> = {
+      ...{ env, by, engine, catalog: engine.catalog, param: valid("param"), query: valid("query"), context },
+      body: (body && (await readBody(req, body, limits))) as z.output<Body>,
+      get key() {
+        return idempotencyKey(req.header("idempotency-key"));
+      },
+    };
+    if (plan && (asked.body as { dry_run: boolean }).dry_run) return context.json((await plan.run(asked)) as object, 200);
+    const done = await run(asked);
+    if (done instanceof Response) return done;
+    const replayed = key !== undefined && (done as { replayed?: boolean }).replayed === true;
+    return context.json(done as object, status, replayedHeader({ replayed }));
+  };
+  return { route, handler };
+}

@@ -1,0 +1,305 @@
+import type { HonoRequest } from "hono";
+import * as z from "zod";
+import { assertMayAsk, assertMayState } from "../../access/may-ask.ts";
+import { MAX_ADDRESS_CHARACTERS } from "../../contract/address-guard.ts";
+import { chosenName } from "../../contract/chosen-name.ts";
+import { tagsSchema } from "../../contract/envelope.ts";
+import { MillraceError } from "../../contract/errors.ts";
+import { INTAKE_LIMITS } from "../../contract/limits.ts";
+import { MAX_DUE_SECONDS, MAX_RATE_PER_SECOND, staggered } from "../../contract/queue.ts";
+import { acceptCommand, acceptCommands, PRIORITIES, type UntypedRequest } from "../../intake/accept/enqueue.ts";
+import { type EventRequest, type Stated, stateEvents } from "../../intake/accept/state.ts";
+import { acceptedShape, acceptedView } from "../accepted.ts";
+import { needs } from "../auth.ts";
+import { parseWith, readBody } from "../body.ts";
+import {
+  CLOUD_EVENT,
+  CLOUD_EVENT_BATCH,
+  cloudEventHeaders,
+  commandOf,
+  isCloudEvent,
+  isCloudEventBatch,
+  orCloudEvent,
+  orCloudEvents,
+  orThrow,
+  readCloudEvent,
+  readCloudEvents,
+} from "../cloud-events.ts";
+import type { Caller } from "../env.ts";
+import { idempotencyKey, MAX_KEY_CHARACTERS } from "../idempotency-key.ts";
+import { invalidRequest } from "../invalid-request.ts";
+import { notTaken } from "../media-type.ts";
+import { operation } from "../operation.ts";
+import { ProblemSchema, problemOf } from "../problem.ts";
+import type { Problems } from "../problems.ts";
+import { traceHeadersSchema, traceOf } from "../trace.ts";
+
+const schema_version = z.int().min(1).optional().meta({ description: "The version of the payload. Default: the current one." });
+const causation_id = chosenName(300).optional().meta({ description: "What caused this." });
+
+export const commandSchema = z.strictObject({
+  type: z.string().min(1).max(100).meta({ description: "The type of the command, such as `content.publish`." }),
+  payload: z.unknown().meta({ description: "The payload, by the schema of the command.", examples: [{ order: "1042" }] }),
+  schema_version,
+  correlation_id: chosenName(200)
+    .optional()
+    .meta({ description: "The correlation id of the job. Default: derived by the command, else a new one." }),
+  causation_id,
+  must_end_by: z.string().max(100).optional().meta({
+    description:
+      "The deadline of the instance: a time with an offset, or a duration from now such as `2 hours`. A deadline more than a minute in the past, or before a delayed command is due, is refused. After the deadline the instance is `overdue` and an alert is raised; it is not stopped. Default: the deadline of the workflow.",
+  }),
+  callback_url: z.string().max(MAX_ADDRESS_CHARACTERS).optional().meta({
+    description:
+      "A URL that is called once for each end of the instance (complete, errored, terminated, dead, skipped), signed as a Standard Webhook. A repeat of the command does not change it.",
+  }),
+  tags: tagsSchema.optional().meta({
+    description:
+      "Texts by which instances are found, in addition to the tags that the command derives from its payload: at most 10 together.",
+    examples: [["customer:acme"]],
+  }),
+  delay_seconds: z.int().min(0).max(MAX_DUE_SECONDS).optional(),
+  run_at: z.iso.datetime({ offset: true }).optional().meta({
+    description:
+      "The time to start at, instead of a delay: at most 365 days from now (12 hours on a lane), in whole seconds. A past time is no delay.",
+  }),
+  priority: z.enum(PRIORITIES).optional().meta({
+    description: "`high` starts before all waiting commands of the queue, `low` after them. Refused if the queue has no priorities.",
+  }),
+});
+
+export const eventSchema = z.strictObject({
+  type: z
+    .string()
+    .min(1)
+    .max(100)
+    .meta({
+      description: "The event type, such as `order.delivered`; it must be open to the outside.",
+      examples: ["order.delivered"],
+    }),
+  payload: z.unknown().meta({ description: "The payload, by the schema of the event.", examples: [{ order: "1042" }] }),
+  schema_version,
+  correlation_id: chosenName(200)
+    .optional()
+    .meta({ description: "The correlation id of the job. Default: a new one, the id of the event." }),
+  causation_id,
+});
+
+/** Limits of a batch in one request. A batch is limited because D1 commits its messages as one value of at most 2 MB. */
+const BATCH_LIMITS = { most: 100, maxBytes: 1024 * 1024 } as const;
+
+/**
+ * The documented body of a batch, and the read one. Its items are parsed one by one, so that an invalid item refuses only itself.
+ */
+function batchOf<const Name extends string, More extends z.ZodRawShape>(key: Name, item: z.ZodType, more: More) {
+  const of = <Item extends z.ZodType>(one: Item) =>
+    z.strictObject({ [key]: z.array(one).min(1).max(BATCH_LIMITS.most), ...more } as Record<Name, z.ZodArray<Item>> & More);
+  return { key, item, content: orCloudEvents(of(item), BATCH_LIMITS.most), unread: of(z.unknown()) };
+}
+
+const ratePerSecond = z
+  .number()
+  .positive()
+  .max(MAX_RATE_PER_SECOND)
+  .optional()
+  .meta({ description: "Commands of this batch that start per second, in list order. Default: all at once." });
+const commandBatch = batchOf("commands", commandSchema.extend({ idempotency_key: chosenName(MAX_KEY_CHARACTERS).optional() }), {
+  rate_per_second: ratePerSecond,
+});
+const identified = chosenName(MAX_KEY_CHARACTERS).meta({ description: "Identifies the event among those of its type." });
+const eventBatch = batchOf("events", eventSchema.extend({ idempotency_key: identified }), {});
+
+const AcceptedSchema = z.object(acceptedShape).meta({ id: "Accepted" });
+const statedShape = {
+  event_id: z.string().meta({ description: "The id of the event; its results have it as `causation_id`." }),
+  replayed: z.boolean().meta({ description: "True for a repeat of an accepted event, which has no effect." }),
+  correlation_id: z.string().meta({ description: "List the resulting instances with GET /v1/instances?correlation=." }),
+};
+
+/** The results of a batch, one per item. */
+function resultsOf<Shape extends z.ZodRawShape>(shape: Shape, id: string) {
+  const accepted = z.object({ status: z.literal(202), ...shape });
+  return z.object({ results: z.array(z.union([accepted, z.object({ status: z.int(), problem: ProblemSchema })]).meta({ id })) });
+}
+
+export const accepting = [
+  operation("post", "/v1/commands", "acceptCommand", "commands send", {
+    summary: "Accept a command",
+    description: [
+      "Accepts a command. 202 means that its row is committed: exactly one instance performs it.",
+      "`Idempotency-Key` identifies the work. Without it, the command derives a key from its payload. A repeat of the key returns the same instance with its status, `replayed`, and the header `Idempotency-Replayed: true`.",
+      "Also accepts CloudEvents 1.0, structured (`application/cloudevents+json`) and binary (`ce-` headers with a body of `application/json` or any `application/…+json`). `data` is the payload. Without the header `Idempotency-Key`, `source` and `id` form the key. The extensions `correlationid`, `causationid`, `mustendby`, `callbackurl`, `traceparent` and `tracestate` are read. `subject` is ignored: it follows from the payload.",
+    ].join("\n\n"),
+    ...needs("enqueue"),
+    key: "Names the work.",
+    headers: { ...cloudEventHeaders, ...traceHeadersSchema },
+    content: orCloudEvent("Command"),
+    answer: ["Accepted", AcceptedSchema],
+    status: 202,
+    location: "The instance.",
+    problems: ["unknown_message_type", "invalid_envelope", "idempotency_key_reused"],
+    async run({ env, by, catalog, context }) {
+      const request = await readMessage(context.req, commandSchema);
+      assertMayAsk(catalog, by, request.type);
+      const result = await acceptCommand(env, catalog, requesterOf(by), request);
+      context.header("location", `/v1/instances/${result.instanceId}`);
+      return acceptedView(result);
+    },
+  }),
+  operation("post", "/v1/commands/batch", "acceptCommands", "commands send-batch", {
+    summary: "Accept up to 100 commands",
+    description:
+      "Returns one result per command, in order. Set the key in each item. Also accepts CloudEvents 1.0 in batched mode (`application/cloudevents-batch+json`), each as in `POST /v1/commands`.",
+    ...needs("enqueue"),
+    headers: traceHeadersSchema,
+    content: commandBatch.content,
+    answer: ["One result per command, in order", resultsOf(acceptedShape, "BatchResult")],
+    async run({ env, by, catalog, context }) {
+      const { body, messages } = await readBatch(context.req, commandBatch, (type) => assertMayAsk(catalog, by, type));
+      const spread = messages.map((one, index) =>
+        one instanceof MillraceError ? one : later(one, staggered(index, body?.rate_per_second)),
+      );
+      const results = await answerEach(spread, (asked) => acceptCommands(env, catalog, requesterOf(by), asked));
+      return { results: results.map((one) => itemResult(one, context.var.problems, acceptedView)) };
+    },
+  }),
+  operation("post", "/v1/events", "stateEvent", "events send", {
+    summary: "Accept an event",
+    description: [
+      "Reports an event from outside. 202 means that it is committed. It is then routed like every event: it wakes waiting instances, starts workflows and sends commands. The event has no instance.",
+      "`Idempotency-Key` is required and identifies the event among those of its type. A repeat of the key returns the same event, `replayed`. With another payload it is refused.",
+      "Accepts only event types declared open (`door`). Tenant and source come from the token, the subject from the payload.",
+      "Also accepts CloudEvents 1.0, structured and binary. `data` is the payload. Without the header `Idempotency-Key`, `source` and `id` form the key. The extensions `correlationid`, `causationid`, `traceparent` and `tracestate` are read; `subject` is ignored.",
+    ].join("\n\n"),
+    ...needs("enqueue"),
+    key: "Identifies the event. Required except for a CloudEvent.",
+    headers: { ...cloudEventHeaders, ...traceHeadersSchema },
+    content: orCloudEvent("Event"),
+    answer: ["Taken", z.object(statedShape).meta({ id: "Stated" })],
+    status: 202,
+    problems: ["unknown_message_type", "invalid_envelope", "idempotency_key_reused"],
+    async run({ env, by, catalog, context }) {
+      const { idempotencyKey: key, ...event } = await readMessage(context.req, eventSchema);
+      if (key === undefined) {
+        const message = "is missing: send a key for the event, such as the id from its source, so that a repeat is recognized";
+        throw invalidRequest([{ path: "Idempotency-Key", message }]);
+      }
+      assertMayState(catalog, by, event.type);
+      const [result] = await stateEvents(env, catalog, requesterOf(by), [{ ...event, idempotencyKey: key }]);
+      if (!result || result instanceof MillraceError) throw result;
+      return statedView(result);
+    },
+  }),
+  operation("post", "/v1/events/batch", "stateEvents", "events send-batch", {
+    summary: "Accept up to 100 events",
+    description:
+      "Returns one result per event, in order. Each item has its `idempotency_key`. Also accepts CloudEvents 1.0 in batched mode (`application/cloudevents-batch+json`).",
+    ...needs("enqueue"),
+    headers: traceHeadersSchema,
+    content: eventBatch.content,
+    answer: ["One result per event, in order", resultsOf(statedShape, "StatedResult")],
+    async run({ env, by, catalog, context }) {
+      const { messages } = await readBatch(context.req, eventBatch, (type) => assertMayState(catalog, by, type));
+      const results = await answerEach(messages, (asked) => stateEvents(env, catalog, requesterOf(by), asked as EventRequest[]));
+      return { results: results.map((one) => itemResult(one, context.var.problems, statedView)) };
+    },
+  }),
+];
+
+/** The tenant and the source of messages that a token sends. */
+function requesterOf({ tenantId, actor }: Caller) {
+  return { tenantId, source: `api/${actor}` };
+}
+
+function statedView({ eventId, replayed, correlationId }: Stated) {
+  return { event_id: eventId, replayed, correlation_id: correlationId };
+}
+
+/** The request, with its delay or its time to start later by this number of seconds. */
+function later(request: UntypedRequest, seconds: number): UntypedRequest {
+  const { runAt, delaySeconds = 0 } = request;
+  if (seconds === 0) return request;
+  if (runAt === undefined) return { ...request, delaySeconds: delaySeconds + seconds };
+  return { ...request, runAt: new Date(Math.max(Date.now(), Date.parse(runAt)) + seconds * 1000).toISOString() };
+}
+
+/** Reads a command or an event, from a CloudEvent or JSON. */
+async function readMessage(request: HonoRequest, schema: typeof commandSchema | typeof eventSchema): Promise<UntypedRequest> {
+  const key = idempotencyKey(request.header("idempotency-key"));
+  if (isCloudEventBatch(request)) {
+    throw notTaken(`${CLOUD_EVENT_BATCH}, which goes to POST ${request.path}/batch`, "application/json", CLOUD_EVENT);
+  }
+  const message = isCloudEvent(request)
+    ? commandOf(await readCloudEvent(request))
+    : asRequest(await readBody(request, schema, { maxBytes: INTAKE_LIMITS.maxBytes }));
+  return { ...message, exact: true, idempotencyKey: key ?? message.idempotencyKey, ...traceOf(request) };
+}
+
+/**
+ * Reads the messages of a batch, from CloudEvents in batched mode or JSON. An invalid message becomes an error at its position, and so does
+ * a message that the caller may not send, for which `assertMay` throws.
+ */
+async function readBatch<Unread extends z.ZodType>(
+  request: HonoRequest,
+  { key, item, unread }: { key: string; item: z.ZodType; unread: Unread },
+  assertMay: (type: string) => void,
+): Promise<{ body?: z.output<Unread>; messages: (UntypedRequest | MillraceError)[] }> {
+  const { most, maxBytes } = BATCH_LIMITS;
+  const takeAll = (messages: (() => UntypedRequest)[]) =>
+    messages.map((take) => {
+      try {
+        const message = take();
+        assertMay(message.type);
+        return { ...message, exact: true, ...traceOf(request) };
+      } catch (error) {
+        if (error instanceof MillraceError) return error;
+        throw error;
+      }
+    });
+  if (isCloudEventBatch(request)) {
+    const events = await readCloudEvents(request, BATCH_LIMITS);
+    return { messages: takeAll(events.map((event) => () => commandOf(orThrow(event)))) };
+  }
+  const body = await readBody(request, unread, { maxBytes, items: { key, most } });
+  const items = (body as Record<string, unknown[]>)[key] ?? [];
+  return { body, messages: takeAll(items.map((one) => () => asRequest(parseWith(item, orThrow(one)) as Message))) };
+}
+
+/** Sends the valid items of a batch together. Returns one result per item, in order. */
+async function answerEach<Item, Answer>(
+  items: readonly (Item | MillraceError)[],
+  ask: (read: Item[]) => Promise<(Answer | MillraceError)[]>,
+): Promise<(Answer | MillraceError | undefined)[]> {
+  const answers = await ask(items.filter((one): one is Item => !(one instanceof MillraceError)));
+  return items.map((one) => (one instanceof MillraceError ? one : answers.shift()));
+}
+
+/** The response to one item of a batch: the item's result, or the problem. */
+function itemResult<Answer extends object, View>(
+  result: Answer | MillraceError | undefined,
+  problems: Problems,
+  view: (answer: Answer) => View,
+) {
+  if (result && !(result instanceof MillraceError)) return { status: 202 as const, ...view(result) };
+  const problem = problemOf(result, problems);
+  return { status: problem.status, problem };
+}
+
+type Message = z.infer<typeof eventSchema> & Partial<z.infer<typeof commandSchema>> & { idempotency_key?: string | undefined };
+
+function asRequest(message: Message): UntypedRequest {
+  return {
+    type: message.type,
+    payload: message.payload,
+    schemaVersion: message.schema_version,
+    idempotencyKey: message.idempotency_key,
+    correlationId: message.correlation_id,
+    causationId: message.causation_id,
+    mustEndBy: message.must_end_by,
+    callbackUrl: message.callback_url,
+    delaySeconds: message.delay_seconds,
+    runAt: message.run_at,
+    tags: message.tags,
+    priority: message.priority,
+  };
+}

@@ -1,0 +1,127 @@
+import * as z from "zod";
+import { hideNothing } from "../../contract/hide.ts";
+import { unknownName } from "../../contract/known-fields.ts";
+import { Collapsed, JobSummary, readJob } from "../../inspect/correlation/job.ts";
+import { JobNode } from "../../inspect/correlation/node.ts";
+import { CapturedUnderKey, describeKey, KeyHolder, signedFingerprint } from "../../inspect/keys.ts";
+import { redactionOf } from "../../inspect/redaction.ts";
+import { MOST_OF_A_KIND } from "../../inspect/search/finder.ts";
+import { instanceThatAsks } from "../../inspect/search/finders.ts";
+import { Finding, LookedBack, search } from "../../inspect/search/search.ts";
+import { namesOf } from "../../topology/names.ts";
+import { needs } from "../auth.ts";
+import { invalidRequest } from "../invalid-request.ts";
+import { operation } from "../operation.ts";
+import { pageOf, pageQuery } from "../paging.ts";
+
+/** An example of each kind of id or key, for the OpenAPI document and for the tests of query plans. */
+const EXAMPLES = [
+  "5f0c2d9a1b3e4c6d8f7a9b0c1d2e3f40",
+  "5f0c2d9a",
+  "order-4711",
+  "acme/cold-brew",
+  "5f0c2d9a1b3e4c6d8f7a9b0c1d2e3f40.0a1b2c3d4e5f6071",
+  "5f0c2d9a1b3e4c6d8f7a9b0c1d2e3f40-0a1b2c3d4e5f6071",
+  "WyI1ZjBjMmQ5YTFiM2U0YzZkOGY3YTliMGMxZDJlM2Y0MCIsInB1dCBwYWdlIiwiIiwxXQ",
+  "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+];
+
+export const finding = [
+  operation("get", "/v1/search", "search", "search", {
+    summary: "Search by any id or key",
+    description: [
+      "Finds instances by id, key, subject, trace and platform id; jobs by correlation id; dead letters by id, key and job;",
+      "effects, approvals, actions, events, schedules and pruned keys; and items of the app.",
+      "Hash ids match by their first 6 characters, other names by their first 3;",
+      "the key of an instance matches only as a whole. A subject or a trace has no index:",
+      "the search scans the newest 2,000 instances and reports the range in `looked_back`. `GET /v1/instances?subject=` searches further.",
+    ].join(" "),
+    ...needs("read"),
+    query: {
+      q: z
+        .string()
+        .min(1)
+        .max(500)
+        .meta({ description: "An id, a key, a subject, a traceparent, or the beginning of one.", examples: EXAMPLES }),
+    },
+    answer: [
+      "The results, exact matches first",
+      z.object({
+        items: z.array(Finding),
+        more: z.array(z.string()).meta({ description: `Kinds with more results than the ${MOST_OF_A_KIND} shown.` }),
+        looked_back: LookedBack,
+      }),
+    ],
+    async run({ env, by, catalog, engine, query }) {
+      const found = await search(env, by, query.q, { known: namesOf(catalog), own: engine.finders });
+      const asked = found.items.flatMap(({ kind, id }) => (kind === "approval" ? [instanceThatAsks(id)] : []));
+      const hide = asked.length === 0 ? () => hideNothing : await redactionOf(catalog).ofInstances(env, by, asked);
+      // The title of a question is text from a run, which may be sensitive. All other titles consist of names.
+      const titled = (one: Finding) => (one.kind === "approval" ? hide(instanceThatAsks(one.id))(one.title) : one.title);
+      return { ...found, items: found.items.map((one) => ({ ...one, title: titled(one) })) };
+    },
+  }),
+  operation("get", "/v1/correlations/{id}", "getCorrelation", "correlations show", {
+    summary: "Get a job: all its instances and messages",
+    description: [
+      "Returns a page of the graph: instances in order of acceptance, each with the messages that its steps emitted, and dead letters.",
+      "The `cause` of a node is its edge and may be on an earlier page. For an instance with many messages, 20 are listed,",
+      "and `collapsed` counts the others by type; GET /v1/instances/{id}/events lists them.",
+      "Nodes removed by retention are `gone` as a cause and `pruned` as a result of a message.",
+    ].join(" "),
+    ...needs("read"),
+    query: pageQuery,
+    answer: [
+      "A page of the job",
+      pageOf(JobNode).extend({
+        id: z.string(),
+        summary: JobSummary.nullable().meta({ description: "Only on the first page." }),
+        collapsed: z.array(Collapsed),
+        elsewhere: z
+          .array(z.object({ kind: z.string(), url: z.string() }))
+          .meta({ description: "Lists of the app with more items of the job." }),
+      }),
+    ],
+    problems: ["correlation_not_found"],
+    async run({ env, by, catalog: { workflows }, engine, param: { id }, query }) {
+      const { summary, nodes, collapsed, next } = await readJob(env, by, id, { ...query, workflows });
+      return { id, summary, items: nodes, collapsed, elsewhere: engine.elsewhere(id), next_cursor: next };
+    },
+  }),
+  operation("get", "/v1/keys/{key}", "getKey", "keys show", {
+    summary: "Get the holders of an idempotency key",
+    description:
+      "Each workflow and each event type has its own key space; `workflow` selects one. The key of a pruned instance remains in use until its tombstone is removed.",
+    ...needs("read"),
+    query: { workflow: z.string().optional().meta({ description: "The name of a deployed workflow or event type." }) },
+    answer: [
+      "The key",
+      z
+        .object({
+          key: z.string(),
+          holders: z.array(KeyHolder),
+          captured: z.array(CapturedUnderKey).meta({
+            description: "The newest 20 dead letters with this key. A refused HTTP request leaves no row.",
+          }),
+          captured_truncated: z.boolean(),
+        })
+        .meta({ id: "Key" }),
+    ],
+    problems: ["key_not_found"],
+    async run({ env, by, catalog, param: { key }, query: { workflow } }) {
+      const known = namesOf(catalog);
+      if (workflow !== undefined && !known.workflows.includes(workflow)) {
+        throw invalidRequest([unknownName("workflow", workflow, known.workflows)]);
+      }
+      const names = workflow === undefined ? known : { workflows: [workflow], events: [] };
+      const { holders, captured, truncated } = await describeKey(env, by, key, names);
+      const sign = (fingerprint: string) => signedFingerprint(env, by.tenantId, fingerprint);
+      return {
+        key,
+        holders: holders.map((one) => ({ ...one, fingerprint: sign(one.fingerprint) })),
+        captured: captured.map((one) => ({ ...one, fingerprint: one.fingerprint && sign(one.fingerprint) })),
+        captured_truncated: truncated,
+      };
+    },
+  }),
+];

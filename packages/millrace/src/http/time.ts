@@ -1,1 +1,0 @@
-export { iso, isoOrNull, timestamp } from "../contract/row.ts";
