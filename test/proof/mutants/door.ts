@@ -51,13 +51,13 @@ export const DOOR = mutantsOf("door", {
     killedBy: "test/api/wrong-items.test.ts",
   },
   "a compressed body is read without decompression": {
-    file: "packages/millrace/src/http/media-type.ts",
+    file: "packages/millrace/src/http/body.ts",
     find: 'if (encoding !== "identity") {',
     put: 'if (encoding === "") {',
     killedBy: BODIES,
   },
   "a body in another character encoding is read as UTF-8": {
-    file: "packages/millrace/src/http/media-type.ts",
+    file: "packages/millrace/src/http/body.ts",
     find: "if (PLAIN.has(charset.toLowerCase())) continue;",
     put: "if (charset) continue;",
     killedBy: BODIES,
@@ -81,7 +81,7 @@ export const DOOR = mutantsOf("door", {
     killedBy: BODIES,
   },
   "two Idempotency-Key headers of a request are read as one key": {
-    file: "packages/millrace/src/http/idempotency-key.ts",
+    file: "packages/millrace/src/http/request-headers.ts",
     find: "const BARE = /^[\\x21-\\x2b\\x2d-\\x7e][\\x20-\\x2b\\x2d-\\x7e]*$/;",
     put: "const BARE = /^[\\x21-\\x7e][\\x20-\\x7e]*$/;",
     killedBy: "test/api/commands.test.ts",

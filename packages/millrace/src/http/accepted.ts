@@ -2,7 +2,7 @@ import * as z from "zod";
 import { isoOrNull, timestamp } from "../contract/row.ts";
 import type { Accepted } from "../intake/accept/enqueue.ts";
 import { INSTANCE_STATUSES } from "../store/instances/status.ts";
-import { replayedHeader, replayedHeaderSchema } from "./idempotency-key.ts";
+import { replayedHeader, replayedHeaderSchema } from "./request-headers.ts";
 
 export const instanceStatus = z.enum([...INSTANCE_STATUSES, "pruned"]).meta({
   description:

@@ -2,7 +2,7 @@ import type { Context, MiddlewareHandler } from "hono";
 import { findToken, findTokenById } from "../access/find-token.ts";
 import { isPersonId } from "../access/person.ts";
 import { readStreamToken, STREAM_PATH } from "../access/stream-token.ts";
-import type { Scope, Token } from "../access/tokens.ts";
+import type { Token } from "../access/tokens.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { assertSchemaOnce } from "../inspect/health.ts";
 import type { Schema } from "../store/schema.ts";
@@ -70,6 +70,20 @@ const OPENS_NOTHING = {
   foreign: "The stream token is for another stream. Mint one for this path with POST /v1/stream-tokens.",
 } as const;
 
+/** The refusal of a token without a scope. */
+export function lacksScope(scope: string): MillraceError {
+  return new MillraceError("forbidden", `The token lacks the scope \`${scope}\`. Use a token with this scope.`);
+}
+
+/** The token of a request outside /v1, counted by its limit. Undefined without a valid token. Errors: `rate_limited`. */
+export async function countedCaller(context: Context<HttpEnv>): Promise<Token | undefined> {
+  const caller = await callerOf(context);
+  if (!caller) return undefined;
+  context.set("caller", caller);
+  await countToken(context);
+  return caller;
+}
+
 /** True while the caller of an open stream may read: the caller's token, or the token by which the stream token was created, is valid. */
 export async function mayStillRead(context: Asked & Pick<Context<HttpEnv>, "var">): Promise<boolean> {
   const { caller } = context.var;
@@ -78,35 +92,4 @@ export async function mayStillRead(context: Asked & Pick<Context<HttpEnv>, "var"
   return context.req.header("authorization") === undefined
     ? (await findTokenById(context.env, caller.id, look)) !== undefined
     : (await callerOf(context)) !== undefined;
-}
-
-/** Requires all given scopes, in the router and in the OpenAPI document. */
-export function needs(...scopes: Scope[]) {
-  return needing([scopes]);
-}
-
-/** Requires at least one of the given scopes. */
-export function needsOneOf(...scopes: Scope[]) {
-  return needing(scopes.map((scope) => [scope]));
-}
-
-/** Requires one of several lists of scopes: a token needs every scope of at least one list. */
-function needing(alternatives: readonly Scope[][]): { middleware: MiddlewareHandler<HttpEnv>; security: { bearer: string[] }[] } {
-  return {
-    security: alternatives.map((scopes) => ({ bearer: scopes })),
-    middleware: async (context, next) => {
-      const { caller } = context.var;
-      const { method, routePath } = context.req;
-      context.set("needed", { route: `${method} ${routePath.replaceAll(/:(\w+)/g, "{$1}")}`, scopes: alternatives.flat() });
-      const lacking = (scopes: readonly Scope[]) => scopes.find((one) => !caller.scopes.includes(one));
-      const used = alternatives.find((scopes) => lacking(scopes) === undefined);
-      if (used === undefined) {
-        const scope = lacking(alternatives[0] ?? []);
-        context.header("www-authenticate", `Bearer realm="millrace", error="insufficient_scope", scope="${scope}"`);
-        throw new MillraceError("forbidden", `The token lacks the scope \`${scope}\`. Use a token with this scope.`);
-      }
-      context.set("caller", { ...caller, scope: used.join(" ") });
-      await next();
-    },
-  };
 }

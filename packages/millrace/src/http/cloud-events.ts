@@ -6,10 +6,9 @@ import { MillraceError } from "../contract/errors.ts";
 import { INTAKE_LIMITS } from "../contract/limits.ts";
 import { characterCount } from "../contract/text.ts";
 import type { UntypedRequest } from "../intake/accept/enqueue.ts";
-import { jsonSchema, parseWith, readBody } from "./body.ts";
-import { MAX_KEY_CHARACTERS } from "./idempotency-key.ts";
+import { isJsonType, jsonSchema, mediaTypeOf, parseWith, readBody } from "./body.ts";
 import { invalidRequest } from "./invalid-request.ts";
-import { isJsonType, mediaTypeOf } from "./media-type.ts";
+import { MAX_KEY_CHARACTERS } from "./request-headers.ts";
 import type { Described } from "./router.ts";
 
 /** Media types of one event (structured mode) and of a list (batched mode). */

@@ -8,7 +8,6 @@ import type { LockEnv } from "../locks/client.ts";
 import type { Operator } from "../store/actions.ts";
 import type { Schema } from "../store/schema.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import type { FirstCommand } from "./first-command.ts";
 import type { Problems } from "./problems.ts";
 import type { BeforeRoute } from "./router.ts";
 
@@ -31,6 +30,17 @@ export interface Needed {
   readonly route: string;
   /** The scopes of all alternatives that the route accepts. */
   readonly scopes: readonly Scope[];
+}
+
+/**
+ * The command that the console suggests to a new user. The best choice is a command that fails once on a development machine, because a
+ * retry shows more of the engine than a success.
+ */
+export interface FirstCommand {
+  readonly type: string;
+  readonly payload: unknown;
+  /** One sentence about the result of the command. */
+  readonly why: string;
 }
 
 /** Lists of the app with members of a job. Each entry has the kind of the members and the path of the list. */

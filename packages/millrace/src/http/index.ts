@@ -3,24 +3,22 @@
 
 import { iso, isoOrNull, timestamp } from "../contract/row.ts";
 import { acceptedAnswer, acceptedHeaders, acceptedShape, acceptedView } from "./accepted.ts";
-import { BODY_REFUSALS, reasoned } from "./actions.ts";
 import { callerOf, mayStillRead } from "./auth.ts";
-import { jsonBody, jsonSchema, parseWith, readBody, readText } from "./body.ts";
+import { jsonBody, jsonSchema, mediaTypeOf, notTaken, parseWith, readBody, readText } from "./body.ts";
 import { answerEvents, heardLast, streamed, streamHeaders, streamQuery } from "./event-stream.ts";
-import { idempotencyKey, keyHeader, replayedHeader, replayedHeaderSchema } from "./idempotency-key.ts";
 import { invalidRequest } from "./invalid-request.ts";
-import { mediaTypeOf, notTaken } from "./media-type.ts";
+import { BODY_REFUSALS, reasoned } from "./operation.ts";
 import { nameQuery, page, pageByName, pageOf, pageQuery, timeCursor, wholeNumber } from "./paging.ts";
 import { documentsProblems, PROBLEMS_PATH, ProblemSchema, problemOf } from "./problem.ts";
 import { ENGINE_PROBLEMS } from "./problems.ts";
+import { idempotencyKey, keyHeader, replayedHeader, replayedHeaderSchema, traceHeadersSchema, traceOf } from "./request-headers.ts";
 import { signedText } from "./signed-text.ts";
-import { traceHeadersSchema, traceOf } from "./trace.ts";
 import { github, slack, standardWebhooks, stripe } from "./webhook-schemes.ts";
 
-export { needs } from "./auth.ts";
 export type { EngineRoutesOptions } from "./engine-routes.ts";
 export type { HttpEnv } from "./env.ts";
 export { engineRoutes } from "./lazy-routes.ts";
+export { needs } from "./operation.ts";
 export { answerHtml } from "./page-html.ts";
 export { HttpRefusal } from "./problem.ts";
 export { answers, createRoute, Routes } from "./router.ts";

@@ -1,9 +1,10 @@
 import { type Context, Hono } from "hono";
+import { MillraceError } from "../contract/errors.ts";
 import type { Catalog } from "../topology/catalog.ts";
+import { messagesIn } from "../topology/described.ts";
 import { drainBody } from "./body.ts";
 import type { EngineRoutesOptions } from "./engine-routes.ts";
-import type { HttpEnv } from "./env.ts";
-import { assertOpen } from "./first-command.ts";
+import type { FirstCommand, HttpEnv } from "./env.ts";
 
 let builder: typeof import("./engine-routes.ts").builtRoutes | undefined;
 
@@ -48,4 +49,15 @@ function executionOf(context: Context<HttpEnv>): Context<HttpEnv>["executionCtx"
   } catch {
     return undefined;
   }
+}
+
+/** Validates the first command. Errors: `config_invalid` for a command that is not open to external callers. */
+function assertOpen(catalog: Catalog, { type }: FirstCommand): void {
+  const open = messagesIn(catalog).filter(({ definition: { kind, door } }) => kind === "command" && door?.scope != null);
+  if (open.some(({ definition }) => definition.type === type)) return;
+  const names = open.map(({ definition }) => definition.type).join(", ");
+  throw new MillraceError(
+    "config_invalid",
+    `\`firstCommand\` names "${type}", which is not a command open to the outside. Open commands: ${names}.`,
+  );
 }

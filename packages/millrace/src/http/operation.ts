@@ -1,16 +1,68 @@
-import type { Context, Handler, ToSchema, TypedResponse } from "hono";
+import type { Context, Handler, MiddlewareHandler, ToSchema, TypedResponse } from "hono";
 import type { StatusCode } from "hono/utils/http-status";
 import type { JSONParsed } from "hono/utils/types";
 import * as z from "zod";
+import type { Scope } from "../access/tokens.ts";
+import { isVisible } from "../contract/chosen-name.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import { BODY_REFUSALS } from "./actions.ts";
-import type { needs } from "./auth.ts";
+import { lacksScope } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { Caller, Engine, HttpEnv } from "./env.ts";
-import { idempotencyKey, keyHeader, replayedHeader, replayedHeaderSchema } from "./idempotency-key.ts";
 import { problems } from "./problem.ts";
 import type { ENGINE_PROBLEMS } from "./problems.ts";
+import { idempotencyKey, keyHeader, replayedHeader, replayedHeaderSchema } from "./request-headers.ts";
 import { answers, type PathOf, type Route } from "./router.ts";
+
+/** Body of every operator action: the reason, which the audit stores. */
+const reason = z
+  .string()
+  .trim()
+  .min(1)
+  .max(500)
+  .refine(isVisible, "must contain a visible character")
+  .meta({ description: "The reason, kept in the audit." });
+export const reasoned = z.strictObject({ reason });
+
+/** Problems that any request with a body can return. */
+export const BODY_REFUSALS = [
+  "invalid_json",
+  "unauthorized",
+  "forbidden",
+  "payload_too_large",
+  "unsupported_media_type",
+  "invalid_payload",
+] as const;
+
+/** Requires all given scopes, in the router and in the OpenAPI document. */
+export function needs(...scopes: Scope[]) {
+  return needing([scopes]);
+}
+
+/** Requires at least one of the given scopes. */
+export function needsOneOf(...scopes: Scope[]) {
+  return needing(scopes.map((scope) => [scope]));
+}
+
+/** Requires one of several lists of scopes: a token needs every scope of at least one list. */
+function needing(alternatives: readonly Scope[][]): { middleware: MiddlewareHandler<HttpEnv>; security: { bearer: string[] }[] } {
+  return {
+    security: alternatives.map((scopes) => ({ bearer: scopes })),
+    middleware: async (context, next) => {
+      const { caller } = context.var;
+      const { method, routePath } = context.req;
+      context.set("needed", { route: `${method} ${routePath.replaceAll(/:(\w+)/g, "{$1}")}`, scopes: alternatives.flat() });
+      const lacking = (scopes: readonly Scope[]) => scopes.find((one) => !caller.scopes.includes(one));
+      const used = alternatives.find((scopes) => lacking(scopes) === undefined);
+      if (used === undefined) {
+        const scope = lacking(alternatives[0] ?? []);
+        context.header("www-authenticate", `Bearer realm="millrace", error="insufficient_scope", scope="${scope}"`);
+        throw lacksScope(String(scope));
+      }
+      context.set("caller", { ...caller, scope: used.join(" ") });
+      await next();
+    },
+  };
+}
 
 type Shape = Readonly<Record<string, z.ZodType>>;
 type Output<Of extends Shape> = z.output<z.ZodObject<Of>>;

@@ -10,8 +10,7 @@ import { MAX_DUE_SECONDS, MAX_RATE_PER_SECOND, staggered } from "../../contract/
 import { acceptCommand, acceptCommands, PRIORITIES, type UntypedRequest } from "../../intake/accept/enqueue.ts";
 import { type EventRequest, type Stated, stateEvents } from "../../intake/accept/state.ts";
 import { acceptedShape, acceptedView } from "../accepted.ts";
-import { needs } from "../auth.ts";
-import { parseWith, readBody } from "../body.ts";
+import { notTaken, parseWith, readBody } from "../body.ts";
 import {
   CLOUD_EVENT,
   CLOUD_EVENT_BATCH,
@@ -26,13 +25,10 @@ import {
   readCloudEvents,
 } from "../cloud-events.ts";
 import type { Caller } from "../env.ts";
-import { idempotencyKey, MAX_KEY_CHARACTERS } from "../idempotency-key.ts";
 import { invalidRequest } from "../invalid-request.ts";
-import { notTaken } from "../media-type.ts";
-import { operation } from "../operation.ts";
+import { type Asked, needs, operation } from "../operation.ts";
 import { ProblemSchema, problemOf } from "../problem.ts";
-import type { Problems } from "../problems.ts";
-import { traceHeadersSchema, traceOf } from "../trace.ts";
+import { idempotencyKey, MAX_KEY_CHARACTERS, traceHeadersSchema, traceOf } from "../request-headers.ts";
 
 const schema_version = z.int().min(1).optional().meta({ description: "The version of the payload. Default: the current one." });
 const causation_id = chosenName(300).optional().meta({ description: "What caused this." });
@@ -154,13 +150,13 @@ export const accepting = [
     headers: traceHeadersSchema,
     content: commandBatch.content,
     answer: ["One result per command, in order", resultsOf(acceptedShape, "BatchResult")],
-    async run({ env, by, catalog, context }) {
-      const { body, messages } = await readBatch(context.req, commandBatch, (type) => assertMayAsk(catalog, by, type));
+    async run(asked) {
+      const { env, by, catalog } = asked;
+      const { body, messages } = await readBatch(asked.context.req, commandBatch, (type) => assertMayAsk(catalog, by, type));
       const spread = messages.map((one, index) =>
         one instanceof MillraceError ? one : later(one, staggered(index, body?.rate_per_second)),
       );
-      const results = await answerEach(spread, (asked) => acceptCommands(env, catalog, requesterOf(by), asked));
-      return { results: results.map((one) => itemResult(one, context.var.problems, acceptedView)) };
+      return answerEach(asked, spread, (commands) => acceptCommands(env, catalog, requesterOf(by), commands), acceptedView);
     },
   }),
   operation("post", "/v1/events", "stateEvent", "events send", {
@@ -198,10 +194,11 @@ export const accepting = [
     headers: traceHeadersSchema,
     content: eventBatch.content,
     answer: ["One result per event, in order", resultsOf(statedShape, "StatedResult")],
-    async run({ env, by, catalog, context }) {
-      const { messages } = await readBatch(context.req, eventBatch, (type) => assertMayState(catalog, by, type));
-      const results = await answerEach(messages, (asked) => stateEvents(env, catalog, requesterOf(by), asked as EventRequest[]));
-      return { results: results.map((one) => itemResult(one, context.var.problems, statedView)) };
+    async run(asked) {
+      const { env, by, catalog } = asked;
+      const { messages } = await readBatch(asked.context.req, eventBatch, (type) => assertMayState(catalog, by, type));
+      const send = (events: UntypedRequest[]) => stateEvents(env, catalog, requesterOf(by), events as EventRequest[]);
+      return answerEach(asked, messages, send, statedView);
     },
   }),
 ];
@@ -265,24 +262,21 @@ async function readBatch<Unread extends z.ZodType>(
   return { body, messages: takeAll(items.map((one) => () => asRequest(parseWith(item, orThrow(one)) as Message))) };
 }
 
-/** Sends the valid items of a batch together. Returns one result per item, in order. */
-async function answerEach<Item, Answer>(
-  items: readonly (Item | MillraceError)[],
-  ask: (read: Item[]) => Promise<(Answer | MillraceError)[]>,
-): Promise<(Answer | MillraceError | undefined)[]> {
-  const answers = await ask(items.filter((one): one is Item => !(one instanceof MillraceError)));
-  return items.map((one) => (one instanceof MillraceError ? one : answers.shift()));
-}
-
-/** The response to one item of a batch: the item's result, or the problem. */
-function itemResult<Answer extends object, View>(
-  result: Answer | MillraceError | undefined,
-  problems: Problems,
+/** Sends the valid messages of a batch together. Returns the result or the problem of each, in order. */
+async function answerEach<Answer extends object, View>(
+  { context }: Pick<Asked, "context">,
+  messages: readonly (UntypedRequest | MillraceError)[],
+  send: (valid: UntypedRequest[]) => Promise<(Answer | MillraceError)[]>,
   view: (answer: Answer) => View,
 ) {
-  if (result && !(result instanceof MillraceError)) return { status: 202 as const, ...view(result) };
-  const problem = problemOf(result, problems);
-  return { status: problem.status, problem };
+  const answers = await send(messages.filter((one): one is UntypedRequest => !(one instanceof MillraceError)));
+  const results = messages.map((one) => {
+    const result = one instanceof MillraceError ? one : answers.shift();
+    if (result && !(result instanceof MillraceError)) return { status: 202 as const, ...view(result) };
+    const problem = problemOf(result, context.var.problems);
+    return { status: problem.status, problem };
+  });
+  return { results };
 }
 
 type Message = z.infer<typeof eventSchema> & Partial<z.infer<typeof commandSchema>> & { idempotency_key?: string | undefined };

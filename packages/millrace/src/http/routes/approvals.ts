@@ -1,10 +1,8 @@
 import * as z from "zod";
 import { ApprovalFilter, ApprovalRow, getApproval, listApprovals } from "../../inspect/approvals.ts";
 import { decideApproval } from "../../operate/decide-approval.ts";
-import { reasoned } from "../actions.ts";
-import { needs } from "../auth.ts";
 import { refuseUnknownNames } from "../known-names.ts";
-import { operation } from "../operation.ts";
+import { needs, operation, reasoned } from "../operation.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
 import { hiddenRows, revealQuery } from "../redaction.ts";
 

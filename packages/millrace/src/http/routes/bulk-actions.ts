@@ -5,9 +5,7 @@ import { redactionOf } from "../../inspect/redaction.ts";
 import { BulkPlan, BulkRequest, planBulk, StartedBulk, startBulk } from "../../operate/bulk/start.ts";
 import { abort, resume } from "../../operate/bulk/steer.ts";
 import { BULK_RESULTS } from "../../store/bulk-items.ts";
-import { reasoned } from "../actions.ts";
-import { needs } from "../auth.ts";
-import { operation } from "../operation.ts";
+import { needs, operation, reasoned } from "../operation.ts";
 import { NO_CURSOR, nameQuery, page, pageByName, pageOf, pageQuery } from "../paging.ts";
 
 const BulkActionSchema = BulkAction.meta({ id: "BulkAction" });

@@ -12,11 +12,10 @@ import { RECORDED_CLASSES } from "../../store/inbox/classes.ts";
 import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { messagesIn, queuesIn } from "../../topology/described.ts";
-import { needs } from "../auth.ts";
 import { jsonSchema } from "../body.ts";
-import { MAX_KEY_CHARACTERS } from "../idempotency-key.ts";
-import { operation } from "../operation.ts";
+import { needs, operation } from "../operation.ts";
 import { ProblemSchema, problemOf } from "../problem.ts";
+import { MAX_KEY_CHARACTERS } from "../request-headers.ts";
 
 const KINDS = ["command", "event"] as const;
 

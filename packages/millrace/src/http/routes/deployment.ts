@@ -14,9 +14,7 @@ import { WINDOW_MINUTES } from "../../observe/metrics/folding.ts";
 import { MinuteOfMessages, messagesByMinute, QUEUE_SOURCES, QueueHealth, queueHealth } from "../../observe/metrics/queue-health.ts";
 import { MAX_MUTE_MS, mute } from "../../operate/mute-alert.ts";
 import { ownOf } from "../../topology/consumer.ts";
-import { reasoned } from "../actions.ts";
-import { needs, needsOneOf } from "../auth.ts";
-import { operation } from "../operation.ts";
+import { needs, needsOneOf, operation, reasoned } from "../operation.ts";
 import { page, pageOf, pageQuery, wholeNumber } from "../paging.ts";
 import { PausedSchema, pausedView } from "./workflows.ts";
 

@@ -3,10 +3,8 @@ import { INTAKE_LIMITS } from "../../contract/limits.ts";
 import { Doubt, DoubtFilter, doubtBehind, EffectRow, listEffects, listEffectsOf } from "../../inspect/effects.ts";
 import { getInstance } from "../../inspect/instances.ts";
 import { resolveDoubt } from "../../operate/instances/resolve.ts";
-import { reasoned } from "../actions.ts";
-import { needs } from "../auth.ts";
 import { refuseUnknownNames } from "../known-names.ts";
-import { operation } from "../operation.ts";
+import { needs, operation, reasoned } from "../operation.ts";
 import { page, pageOf, pageQuery, timeCursor } from "../paging.ts";
 import { hiddenRows, revealQuery } from "../redaction.ts";
 

@@ -9,9 +9,8 @@ import { MOST_OF_A_KIND } from "../../inspect/search/finder.ts";
 import { instanceThatAsks } from "../../inspect/search/finders.ts";
 import { Finding, LookedBack, search } from "../../inspect/search/search.ts";
 import { namesOf } from "../../topology/names.ts";
-import { needs } from "../auth.ts";
 import { invalidRequest } from "../invalid-request.ts";
-import { operation } from "../operation.ts";
+import { needs, operation } from "../operation.ts";
 import { pageOf, pageQuery } from "../paging.ts";
 
 /** An example of each kind of id or key, for the OpenAPI document and for the tests of query plans. */

@@ -13,9 +13,8 @@ import { MAX_WAIT_S, untilSettled } from "../../inspect/settled.ts";
 import { STANDINGS } from "../../inspect/standing.ts";
 import { Step, stepsOf } from "../../inspect/steps.ts";
 import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
-import { needs } from "../auth.ts";
 import { refuseUnknownNames } from "../known-names.ts";
-import { operation } from "../operation.ts";
+import { needs, operation } from "../operation.ts";
 import { page, pageOf, pageQuery, wholeNumber } from "../paging.ts";
 import { asksToReveal, hiddenRows, redactionFor, revealQuery } from "../redaction.ts";
 

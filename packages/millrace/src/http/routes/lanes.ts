@@ -2,9 +2,7 @@ import * as z from "zod";
 import { describeLane, groupLanes, LaneFilter, LaneGroup, LaneRow, listLanes, NotedLane } from "../../inspect/lanes.ts";
 import type { LaneVerb } from "../../lanes/turns-stub.ts";
 import { SteeredLane, steerLane } from "../../operate/steer-lane.ts";
-import { reasoned } from "../actions.ts";
-import { needs } from "../auth.ts";
-import { operation } from "../operation.ts";
+import { needs, operation, reasoned } from "../operation.ts";
 import { nameQuery, pageBehind, pageOf } from "../paging.ts";
 
 const params = { lane: z.string(), key: z.string().meta({ description: "The subject of the messages." }) };

@@ -2,9 +2,7 @@ import * as z from "zod";
 import { chosenName } from "../../contract/chosen-name.ts";
 import { LimitRow, listLimits } from "../../limits/seen.ts";
 import { breakLock, getLock, HeldLock, listLocks } from "../../locks/seen.ts";
-import { reasoned } from "../actions.ts";
-import { needs } from "../auth.ts";
-import { operation } from "../operation.ts";
+import { needs, operation, reasoned } from "../operation.ts";
 import { nameQuery, pageBehind, pageOf } from "../paging.ts";
 
 const params = { name: chosenName(200) };

@@ -1,9 +1,7 @@
 import * as z from "zod";
-import { BODY_REFUSALS } from "../actions.ts";
-import { needs } from "../auth.ts";
 import type { Document } from "../document.ts";
 import type { HttpEnv } from "../env.ts";
-import { operation } from "../operation.ts";
+import { BODY_REFUSALS, needs, operation } from "../operation.ts";
 import { HttpRefusal, problems } from "../problem.ts";
 import { answers } from "../router.ts";
 

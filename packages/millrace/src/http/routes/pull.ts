@@ -5,13 +5,11 @@ import { MAX_DELAY_SECONDS } from "../../contract/queue.ts";
 import { type AnyPullQueue, MAX_VISIBILITY_MS, type PullPlan, plansOf } from "../../pull/definition.ts";
 import { type Leased, MAX_PULL_BATCH } from "../../pull/message.ts";
 import { type PullEnv, pullObjectOf } from "../../pull/stub.ts";
-import { callerOf } from "../auth.ts";
+import { countedCaller, lacksScope } from "../auth.ts";
 import { jsonBody, readBody } from "../body.ts";
 import type { HttpEnv } from "../env.ts";
-import { answersBelow } from "../failures.ts";
-import { answerFailure, HttpRefusal, problemOf } from "../problem.ts";
+import { answerFailure, answersBelow, HttpRefusal, problemOf } from "../problem.ts";
 import { ENGINE_PROBLEMS } from "../problems.ts";
-import { countToken } from "../request-limits.ts";
 import { answers, createRoute, Routes } from "../router.ts";
 
 interface PullHttpEnv {
@@ -146,10 +144,8 @@ export function pullRoutes(queues: readonly AnyPullQueue[]): Routes<PullHttpEnv>
 /** Requires a token of this tenant with the scope of the pull queue. */
 function authorized(plans: ReadonlyMap<string, PullPlan>): MiddlewareHandler<PullHttpEnv> {
   return async (context, next) => {
-    const caller = await callerOf(context);
+    const caller = await countedCaller(context as unknown as Context<HttpEnv>);
     if (!caller) throw new MillraceError("unauthorized", "Send a valid token: `Authorization: Bearer mr_…`.");
-    context.set("caller", caller);
-    await countToken(context as unknown as Context<HttpEnv>);
     const account = context.req.param("account_id");
     if (account !== caller.tenantId) {
       const said = "The token belongs to another tenant. The account in the path must be the tenant of the token.";
@@ -158,9 +154,7 @@ function authorized(plans: ReadonlyMap<string, PullPlan>): MiddlewareHandler<Pul
     const plan = plans.get(context.req.param("queue_id") ?? "");
     if (!plan)
       throw new HttpRefusal("queue_not_found", `There is no pull queue with this name. Pull queues: ${[...plans.keys()].join(", ")}.`);
-    if (!caller.scopes.includes(plan.scope)) {
-      throw new MillraceError("forbidden", `The token lacks the scope \`${plan.scope}\`. Use a token with this scope.`);
-    }
+    if (!caller.scopes.includes(plan.scope)) throw lacksScope(plan.scope);
     context.set("plan", plan);
     await next();
     context.header("cache-control", "no-store");

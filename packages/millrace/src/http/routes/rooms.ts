@@ -7,12 +7,12 @@ import { type AnyRoom, plansOf, type RoomPlan } from "../../rooms/definition.ts"
 import { MAX_ROOM_KEY_CHARACTERS } from "../../rooms/room-name.ts";
 import { type RoomEnv, roomObjectOf } from "../../rooms/stub.ts";
 import { type RoomGuest, readTicket, roomTicket } from "../../rooms/ticket.ts";
-import { callerOf } from "../auth.ts";
+import { countedCaller, lacksScope } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
 import { wholeNumber } from "../paging.ts";
 import { answerProblem, HttpRefusal, problems } from "../problem.ts";
 import { ENGINE_PROBLEMS } from "../problems.ts";
-import { countStranger, countToken } from "../request-limits.ts";
+import { countStranger } from "../request-limits.ts";
 import { answers, createRoute, type RouteHandler, Routes } from "../router.ts";
 
 interface RoomHttpEnv {
@@ -123,12 +123,8 @@ const knowingProblems: MiddlewareHandler<RoomHttpEnv> = async (context, next) =>
 
 /** The token of a request, if the token may join the room. Undefined without a valid token. Errors: `forbidden`, `rate_limited`. */
 async function callerIn(context: Context<RoomHttpEnv>, { join }: RoomPlan): Promise<Token | undefined> {
-  const caller = await callerOf(context);
-  if (!caller) return undefined;
-  context.set("caller", caller);
-  await countToken(context as unknown as Context<HttpEnv>);
-  if (!caller.scopes.includes(join))
-    throw new MillraceError("forbidden", `The token lacks the scope \`${join}\`. Use a token with this scope.`);
+  const caller = await countedCaller(context as unknown as Context<HttpEnv>);
+  if (caller && !caller.scopes.includes(join)) throw lacksScope(join);
   return caller;
 }
 

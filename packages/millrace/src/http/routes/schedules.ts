@@ -5,11 +5,9 @@ import { runSchedule } from "../../schedules/run-now.ts";
 import { getSchedule, listScheduleRuns, listSchedules, Schedule, ScheduleRun } from "../../schedules/schedule.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { instanceStatus } from "../accepted.ts";
-import { reasoned } from "../actions.ts";
-import { needs } from "../auth.ts";
-import { operation } from "../operation.ts";
+import { needs, operation, reasoned } from "../operation.ts";
 import { nameQuery, page, pageByName, pageOf, pageQuery } from "../paging.ts";
-import { traceHeadersSchema, traceOf } from "../trace.ts";
+import { traceHeadersSchema, traceOf } from "../request-headers.ts";
 
 const MAX_LATE_SECONDS = 7 * 86_400;
 

@@ -5,9 +5,7 @@ import { issueToken, listTokens, revokeToken, SCOPES, TokenRow } from "../../acc
 import { callbackSecret } from "../../callbacks/secret.ts";
 import { chosenName, isVisible } from "../../contract/chosen-name.ts";
 import { iso, isoOrNull, timestamp } from "../../contract/row.ts";
-import { reasoned } from "../actions.ts";
-import { needs } from "../auth.ts";
-import { operation } from "../operation.ts";
+import { needs, operation, reasoned } from "../operation.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
 import { HttpRefusal } from "../problem.ts";
 

@@ -8,10 +8,8 @@ import { readHours } from "../../observe/metrics/folding.ts";
 import { PausePlan, type PauseVerb, pauseWork, planWork, resumeWork, type Work, WorkPaused } from "../../operate/pause-work.ts";
 import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
 import type { Pause, PausedKind } from "../../store/pauses.ts";
-import { reasoned } from "../actions.ts";
-import { needs } from "../auth.ts";
 import { invalidRequest } from "../invalid-request.ts";
-import { operation } from "../operation.ts";
+import { needs, operation, reasoned } from "../operation.ts";
 
 export const PausedSchema = z
   .object({

@@ -1,5 +1,7 @@
+import type { HonoRequest } from "hono";
 import * as z from "zod";
 import { isDotsAlone, NO_ADDRESS } from "../contract/chosen-name.ts";
+import type { SaidTrace } from "../contract/trace.ts";
 import { invalidRequest } from "./invalid-request.ts";
 
 export const MAX_KEY_CHARACTERS = 500;
@@ -45,4 +47,16 @@ export const replayedHeaderSchema = {
 /** The header `Idempotency-Replayed` for the response to a repeated request; no header for a new request. */
 export function replayedHeader({ replayed }: { replayed: boolean }): Record<string, string> {
   return replayed ? { [REPLAYED]: "true" } : {};
+}
+
+/** The trace headers of a request that starts work. */
+export const traceHeadersSchema = {
+  traceparent: z.string().optional().meta({ description: "W3C trace context, passed on to all resulting messages." }),
+  tracestate: z.string().optional().meta({ description: "Passed on with `traceparent`; up to 512 characters." }),
+};
+
+/** The trace context of a request; undefined without a trace context. */
+export function traceOf(request: HonoRequest): SaidTrace | undefined {
+  const traceparent = request.header("traceparent");
+  return traceparent === undefined ? undefined : { traceparent, tracestate: request.header("tracestate") };
 }

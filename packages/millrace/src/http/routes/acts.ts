@@ -1,13 +1,14 @@
 import type { ToSchema, TypedResponse } from "hono";
 import type { JSONParsed } from "hono/utils/types";
 import * as z from "zod";
+import { AuditFilter, AuditRow, listActions } from "../../inspect/actions.ts";
 import type { Fields, InstanceAct } from "../../operate/instances/act.ts";
 import { INSTANCE_ACTS } from "../../operate/instances/acts.ts";
 import { ActionPlan } from "../../operate/instances/plan.ts";
-import { reasoned } from "../actions.ts";
-import { needs } from "../auth.ts";
+import { VERBS } from "../../store/actions.ts";
 import { invalidRequest } from "../invalid-request.ts";
-import { type Operation, operation } from "../operation.ts";
+import { needs, type Operation, operation, reasoned } from "../operation.ts";
+import { page, pageOf, pageQuery } from "../paging.ts";
 import type { PathOf } from "../router.ts";
 
 /** The id of an accepted action. If the platform is unavailable now, the keeper executes the action later. */
@@ -61,3 +62,16 @@ export const instanceActs = Object.entries<InstanceAct>(INSTANCE_ACTS).map(([nam
     },
   });
 }) as unknown as OperationOf<(typeof INSTANCE_ACTS)[keyof typeof INSTANCE_ACTS]>[];
+
+/** The route of the audit. `own` has the verbs of the app. */
+export function audit(own: readonly string[]) {
+  const verb = z.enum([...new Set([...VERBS, ...Object.values(INSTANCE_ACTS).map(({ verb }) => verb), ...own])]);
+  return operation("get", "/v1/audit", "listAudit", "audit list", {
+    summary: "List the actions of operators, newest first",
+    description: "Returns each action with its actor, reason, target and result. Rows are kept for 400 days.",
+    ...needs("read"),
+    query: { ...AuditFilter.shape, verb: verb.optional(), ...pageQuery },
+    answer: ["A page of actions", pageOf(AuditRow.extend({ verb }).meta({ id: "AuditRow" }))],
+    run: async ({ env, by, query }) => page(await listActions(env, by, query)),
+  });
+}
