@@ -148,7 +148,7 @@ export const MAY_IMPORT: Record<string, readonly string[]> = {
  */
 export const MAY_IMPORT_FILES: Record<string, readonly string[]> = {
   cli: [
-    ...["contract/sql", "contract/token", "contract/nearest", "contract/limits", "contract/engine-header"],
+    ...["contract/sql", "contract/token", "contract/nearest", "contract/limits", "contract/engine-header", "contract/plan-verdicts"],
     ...["store/tokens", "store/actions", "store/instances/look"],
   ].map((file) => `engine/${file}.ts`),
 };
