@@ -85,8 +85,8 @@ interface Change<Answer> extends Pick<Action, "detail" | "before" | "after"> {
    */
   readonly change: Part;
   readonly also?: Readonly<Record<string, Part>>;
-  /** The instance's status after the act, which the error of a refusal names. */
-  readonly to: string;
+  /** The instance's status after the act, which the error of a refusal names. Default: the status in `after`. */
+  readonly to?: string;
   readonly window?: PointAround;
   readonly isRepeat?: () => Promise<boolean>;
   /** Returns the remaining fields of the answer, after the commit. */
@@ -139,7 +139,7 @@ export function instanceAct<const Path extends string, Given extends Fields, Ans
       const { env, by, given } = asked;
       const { call, known } = await start(asked, id);
       const actionId = actionIdOf(by);
-      const { detail, before, after, to, done, ...writes } = await change({ ...call, actionId }, known);
+      const { detail, before, after, to = String(after?.status), done, ...writes } = await change({ ...call, actionId }, known);
       const action: Action = { id: actionId, verb: words.verb, target: id, instanceId: id, reason: given.reason };
       const { answers, isApplied } = await perform<string>(env, by, { ...action, ...{ detail, before, after } } as Action, {
         ...writes,

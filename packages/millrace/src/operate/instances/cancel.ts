@@ -13,10 +13,7 @@ import { stillCaught, unrecorded } from "./left.ts";
 import { planEffects } from "./plan.ts";
 import { undoVerdictOn, VERDICT_ON } from "./undo.ts";
 
-/**
- * Cancels an instance that has not ended, and its children. No further step begins, the current step is recorded, the effects are undone,
- * and the instance becomes terminated. With `undo: false` the effects remain. Refused if the instance has ended or is being undone.
- */
+/** Cancels an instance and its children. */
 export const cancel = instanceAct({
   verb: "cancel",
   path: "cancel",

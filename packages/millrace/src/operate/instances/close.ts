@@ -15,11 +15,7 @@ import { failedBefore } from "./left.ts";
 import type { ActionPlan } from "./plan.ts";
 import { type UndoVerdict, undoEffects } from "./undo.ts";
 
-/**
- * Closes a failed or stopped instance for good. The instance's status becomes skipped, and the audit records the reason. Retry and undo are
- * refused afterwards. A lane that was held for the instance continues. Refused while an effect is in doubt. An instance in doubt without
- * such an effect can be closed, because no resolution would continue the instance.
- */
+/** An instance in doubt without an effect in doubt can be closed too, because no resolution would continue the instance. */
 export const close = instanceAct({
   verb: "close",
   path: "close",
@@ -47,7 +43,6 @@ export const close = instanceAct({
       detail: status === "errored" ? failedBefore(instance) : undefined,
       before: { status, run },
       after: { status: "skipped", run: run + 1 },
-      to: "skipped",
       window: "close committed, not applied",
     };
   },

@@ -49,10 +49,6 @@ function changed({ env, by, instance: { id, due_at } }: Call<unknown>, message: 
   };
 }
 
-/**
- * Moves the due time of a delayed command. Refused if the command is already due, and for a due time that is in the past, too far in the
- * future, or after the command's own deadline.
- */
 export const move = instanceAct({
   verb: "move",
   path: "move",
@@ -80,7 +76,6 @@ export const move = instanceAct({
   bulk: { from: ["accepted"], usual: "accepted", standing: "delayed", given: ({ run_at = "" }) => ({ run_at }), needs: "run_at" },
 });
 
-/** Starts a delayed command now. Refused if the command is already due. */
 export const release = instanceAct({
   verb: "release",
   path: "release",

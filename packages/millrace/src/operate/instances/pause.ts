@@ -10,11 +10,6 @@ import { instanceAct } from "./act.ts";
 import { whyRestarting } from "./left.ts";
 import { planRun } from "./retry.ts";
 
-/**
- * Pauses an instance: no further step begins until the resume, and the outcome of a running effect is recorded before the pause. The timer
- * of a current sleep or wait continues, but the end of the sleep or wait takes effect after the resume. Refused for an instance that is not
- * running or waiting, that is being undone, or that is queued in a lane.
- */
 export const pause = instanceAct({
   verb: "pause",
   path: "pause",
@@ -31,7 +26,6 @@ export const pause = instanceAct({
     change: markPaused({ id, tenantId: by.tenantId }, inLane),
     before: { status },
     after: { status: "paused" },
-    to: "paused",
     window: "pause committed, not applied",
   }),
   bulk: { from: GOING_ON.values },
@@ -55,10 +49,6 @@ function whyNotPaused({ status, undo }: Instance, inLane: boolean): string | nul
   return `The instance is ${status}: only an instance that has not ended can be paused.`;
 }
 
-/**
- * Resumes a paused instance at its current step. Refused for an instance that is not paused, or that the engine has paused in order to
- * restart the instance.
- */
 export const resume = instanceAct({
   verb: "resume",
   path: "resume",
@@ -73,7 +63,6 @@ export const resume = instanceAct({
     change: markResumed({ id, tenantId: by.tenantId }),
     before: { status },
     after: { status: "running" },
-    to: "running",
     window: "resume committed, not applied",
   }),
   bulk: { from: ["paused"], usual: "paused" },

@@ -9,11 +9,7 @@ import { withLost } from "./plan.ts";
 import { beginningOf, planRun } from "./retry.ts";
 import { findSetBack } from "./set-back.ts";
 
-/**
- * Restarts an instance that hangs or has failed. The platform runs the workflow's code from the beginning, under the same keys. Each
- * recorded effect returns its recorded output. A wait continues with its remaining time. Refused for an instance that never started, or is
- * complete, in doubt, undone, being undone or being restarted.
- */
+/** Restarts an instance from the beginning of its code. A wait continues with its remaining time. */
 export const restart = instanceAct({
   verb: "restart",
   path: "restart",
@@ -42,7 +38,6 @@ export const restart = instanceAct({
       detail: { run, ...failedBefore(instance) },
       before: { status, run: instance.run },
       after: { status: "running", run },
-      to: "running",
       window: "restart committed, not applied",
     };
   },

@@ -32,16 +32,9 @@ import { findSetBack } from "./set-back.ts";
 import { undoEffects } from "./undo.ts";
 
 /**
- * Retries an errored or terminated instance, from the failed step or from the named step. Recorded effects are kept. If an operator has
- * replaced the output of an effect since the last run ended, the run starts from that effect. After a failed undo, a retry continues the
- * undo. An undone instance starts from the beginning and repeats its effects.
- *
- * A caught failure is cleared if the run ended with the failure. A caught failure is also cleared if the retry names the failed step and no
- * recorded effect depends on the failure. With `anyway`, the failure is cleared although a recorded effect depends on the failure, and the
- * effect remains.
- *
- * Errors: `invalid_payload` for a step without a record. Refused if the instance is not errored or terminated, an effect depends on the
- * named failure, or the failed effect has no output.
+ * A caught failure is cleared if the run ended with the failure, or if the retry names the failed step and no recorded effect depends on the
+ * failure. With `anyway`, the failure is cleared although a recorded effect depends on the failure, and the effect remains. Errors:
+ * `invalid_payload` for a step without a record.
  */
 export const retry = instanceAct({
   verb: "retry",
@@ -138,7 +131,6 @@ export async function nextRun(
     detail: { from, run, ...(anyway && { anyway }), ...undone, ...failedBefore(instance) },
     before: { status, run: instance.run },
     after: { status: "running", run },
-    to: "running",
   };
 }
 

@@ -23,11 +23,7 @@ import { ENDED } from "../../store/instances/status.ts";
 import type { AnyWorkflow } from "../../workflow/workflow.ts";
 import { type Call, instanceAct } from "./act.ts";
 
-/**
- * Runs a copy of an ended instance as a new instance with the same payload and tags, and a new key. The original instance is recorded as
- * the cause of the new instance. Refused while the original has not ended, if its payload is deleted, and if the workflow no longer accepts
- * the payload.
- */
+/** The original instance is recorded as the cause of the new instance. */
 export const runAgain = instanceAct({
   verb: "run_again",
   path: "run-again",

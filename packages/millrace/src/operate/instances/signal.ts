@@ -21,10 +21,8 @@ import type { Catalog } from "../../topology/catalog.ts";
 import { instanceAct } from "./act.ts";
 
 /**
- * Sends an event to one instance only. A repeated request with the same key sends no second event. The newest matching wait receives the
- * event. If no wait matches now, the next matching wait receives the event. Errors: `unknown_message_type` for an event without a signal
- * route; `invalid_payload`, also for a subject that differs from the awaited subject; `idempotency_key_reused`. Refused if the instance has
- * ended or is being undone.
+ * Errors: `unknown_message_type` for an event without a signal route; `invalid_payload`, also for a subject that differs from the awaited
+ * subject; `idempotency_key_reused`.
  */
 export const signal = instanceAct({
   verb: "signal",

@@ -21,13 +21,7 @@ import type { ActionPlan } from "./plan.ts";
 import { nextRun, planRun, readRun, waitForEnd } from "./retry.ts";
 import { undoEffects } from "./undo.ts";
 
-/**
- * Skips the step at which an instance failed. The run continues with the given output instead of the step's output. The output is validated
- * against the step's `output` schema if the step has this schema. An invalid output fails the run again, with the reason. If the undo of
- * the instance has failed, the undo continues. An effect that the undo could not undo or look up needs no output. Errors: `invalid_payload`
- * without a required output; `output_too_large` above 4 MiB. Refused for an instance that has not failed, and for a step other than the
- * failed step.
- */
+/** Errors: `invalid_payload` without a required output; `output_too_large` above 4 MiB. */
 export const skip = instanceAct({
   verb: "skip_step",
   path: "skip",

@@ -17,11 +17,6 @@ import { instanceAct } from "./act.ts";
 import { failedBefore, isStopped, itsEnd, unrecorded } from "./left.ts";
 import type { ActionPlan } from "./plan.ts";
 
-/**
- * Undoes an ended instance: its recorded effects with an `undo` are undone in reverse order, each once. After the last undo the instance
- * becomes terminated. Refused while the instance is running, while an effect is in doubt, if the instance is undone already, or if no
- * effect can be undone.
- */
 export const undo = instanceAct({
   verb: "undo",
   path: "undo",
@@ -42,7 +37,6 @@ export const undo = instanceAct({
       detail: { run, ...(isStopped(instance) && { stopped: true }), ...failedBefore(instance) },
       before: { status, undo: instance.undo },
       after: { status: "running", undo: "open" },
-      to: "running",
       window: "undo committed, not applied",
     };
   },
