@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { type Accepted, MillraceError } from "millrace";
 import { afterEach, describe, expect, it, onTestFinished } from "vitest";
 import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
-import { pauseWork, resumeWork } from "../../../packages/millrace/src/operate/pause-work.ts";
+import { actOnWork } from "../../../packages/millrace/src/operate/pause-work.ts";
 import { type Arrival, acceptGathered, Gatherer } from "../../../packages/millrace/src/recorder/gather.ts";
 import { deathAt } from "../../../packages/millrace/src/testing/crashes.ts";
 import { app } from "../../probe/worker.ts";
@@ -83,7 +83,7 @@ describe("Concurrent commands", () => {
   it("concurrent commands of a paused workflow are accepted and held, and each runs once after the resume", async () => {
     const by = { tenantId: fresh("tenant"), actor: "tess", scopes: ["operate"] as never };
     const work = { kind: "workflow", name: "probe", allTenants: false } as const;
-    await pauseWork(probeEnv, app, by, work, { reason: "closed", pausesRunning: false });
+    await actOnWork(probeEnv, app, by, "pause", work, { reason: "closed" });
     const all = names(6);
     const answers = await Promise.all(
       all.map((name) =>
@@ -94,7 +94,7 @@ describe("Concurrent commands", () => {
     expect(accepted).toHaveLength(all.length);
     await keeperRound();
     for (const { instanceId } of accepted) expect(await statusOf(instanceId)).toBe("accepted");
-    await resumeWork(probeEnv, app, by, work, "open");
+    await actOnWork(probeEnv, app, by, "resume", work, { reason: "open" });
     await keeperRound();
     await eachRanOnce(all, accepted);
   });

@@ -7,7 +7,7 @@ import { listAlerts } from "../../../packages/millrace/src/inspect/alerts.ts";
 import { listWorkflows } from "../../../packages/millrace/src/inspect/workflows.ts";
 import { acceptCommand, acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { tripBreakers } from "../../../packages/millrace/src/keeper/breakers.ts";
-import { pauseWork, planWork, resumeWork, type Work } from "../../../packages/millrace/src/operate/pause-work.ts";
+import { actOnWork, planWork, type Work } from "../../../packages/millrace/src/operate/pause-work.ts";
 import { blocked, parked, turnCode } from "../../probe/turns.ts";
 import { app } from "../../probe/worker.ts";
 import { rowsRead } from "../../rows-read.ts";
@@ -21,8 +21,8 @@ type Someone = ReturnType<typeof someone>;
 
 const work = (kind: Work["kind"], name: string, allTenants = false): Work => ({ kind, name, allTenants });
 const LAB = work("workflow", "lab");
-const pause = (by: Someone, of = LAB) => pauseWork(probeEnv, app, by, of, { reason: "the shop is closed", pausesRunning: false });
-const resume = (by: Someone, of = LAB) => resumeWork(probeEnv, app, by, of, "open again");
+const pause = (by: Someone, of = LAB) => actOnWork(probeEnv, app, by, "pause", of, { reason: "the shop is closed" });
+const resume = (by: Someone, of = LAB) => actOnWork(probeEnv, app, by, "resume", of, { reason: "open again" });
 
 /** Accepts a run that adds its name to `log`. */
 const logged = ({ tenantId }: Pick<Someone, "tenantId">, log: string[], name = fresh("lab")) =>
@@ -132,9 +132,9 @@ it("a pause of the running instances is refused as a whole if its bulk action is
   expect((await planWork(probeEnv, app, by, "pause", LAB, true)).follows).toContain("A bulk action pauses the running instances.");
   const running = { reason: "the shop is closed", pausesRunning: true };
   const withoutBulk = { ...app, kindsOf: () => [] };
-  await expect(pauseWork(probeEnv, withoutBulk, by, LAB, running)).rejects.toMatchObject({ code: "config_invalid" });
+  await expect(actOnWork(probeEnv, withoutBulk, by, "pause", LAB, running)).rejects.toMatchObject({ code: "config_invalid" });
   expect(await rows("SELECT 1 FROM millrace_pauses WHERE tenant_id = ?1", by.tenantId)).toEqual([]);
-  expect(await pauseWork(probeEnv, app, by, LAB, running)).toMatchObject({ bulk_action_id: expect.any(String) });
+  expect(await actOnWork(probeEnv, app, by, "pause", LAB, running)).toMatchObject({ bulk_action_id: expect.any(String) });
 });
 
 it("a pause for all tenants holds each tenant's instances, and a tenant cannot end it", async () => {

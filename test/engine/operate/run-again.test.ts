@@ -1,6 +1,6 @@
 import { instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { pauseWork, resumeWork } from "../../../packages/millrace/src/operate/pause-work.ts";
+import { actOnWork } from "../../../packages/millrace/src/operate/pause-work.ts";
 import { app } from "../../probe/worker.ts";
 import { asking } from "../asking.ts";
 import { ask } from "../callbacks/heard.ts";
@@ -96,13 +96,13 @@ describe("Run again", () => {
     const [{ id = "" } = {}] = await until(all, ({ length }) => length === 1);
     await reaches(id, "complete");
     const work = { kind: "workflow", name: workflow, allTenants: false } as const;
-    await pauseWork(probeEnv, app, by, work, { reason: "closed", pausesRunning: false });
+    await actOnWork(probeEnv, app, by, "pause", work, { reason: "closed" });
     const { instance_id } = await instances.act(probeEnv, by, "run-again", id, { reason: "once more" }, { catalog: app });
     // The message of another tenant's run follows the copy's message in the queue.
     await complete();
     for (let round = 0; round < 3; round++) await keeperRound();
     expect(await statusOf(instance_id)).toBe("accepted");
-    await resumeWork(probeEnv, app, by, work, "open again");
+    await actOnWork(probeEnv, app, by, "resume", work, { reason: "open again" });
     await keeperRound();
     expect(await reaches(instance_id, "complete", "errored")).toBe("complete");
   });

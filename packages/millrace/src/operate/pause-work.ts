@@ -34,11 +34,10 @@ export const WorkPaused = z
     bulk_action_id: z.string().nullable().meta({ description: "The bulk action that pauses the running instances; null for none." }),
   })
   .meta({ id: "WorkPaused" });
-type WorkPaused = z.infer<typeof WorkPaused>;
 
 export type PauseVerb = "pause" | "resume";
 
-/** Dry run of a pause or a resume. Errors: as `pauseWork`. */
+/** Dry run of a pause or a resume. Errors: as `actOnWork`. */
 export async function planWork(
   env: EngineEnv,
   catalog: Catalog,
@@ -71,23 +70,42 @@ const GO_ON = "Running instances continue.";
 const RESUMES = "The keeper starts the waiting instances in the order of their acceptance, at the rate of the platform.";
 
 /**
- * Pauses a workflow or queue, so that no new instance starts. With `pausesRunning`, a bulk action pauses the tenant's running instances.
- * Errors: `invalid_payload` for an unknown name, and for a queue of events; `forbidden` for a pause of all tenants without the scope
- * `observe`; `invalid_transition` if the workflow or queue is paused already, audited as no change. With `pausesRunning` the errors of
- * `startBulk` are added, after which nothing is paused.
+ * Pauses a workflow or queue, so that no new instance starts, or resumes it. A pause with `pausesRunning` also pauses the tenant's running
+ * instances by a bulk action. Errors: `invalid_payload` for an unknown name, and for a queue of events; `forbidden` for all tenants without
+ * the scope `observe`; `invalid_transition`, audited as no change, if nothing would change. With `pausesRunning` the errors of `startBulk`
+ * are added, after which nothing is paused.
  */
-export async function pauseWork(
+export async function actOnWork(
   env: EngineEnv,
   catalog: Catalog,
   by: Asker,
+  verb: PauseVerb,
   work: Work,
-  { reason, pausesRunning }: { readonly reason: string; readonly pausesRunning: boolean },
-): Promise<WorkPaused> {
-  const before = await find(env, catalog, by, "pause", work);
+  { reason, pausesRunning = false }: { readonly reason: string; readonly pausesRunning?: boolean },
+): Promise<z.infer<typeof WorkPaused>> {
+  const before = await find(env, catalog, by, verb, work);
+  const { kind, name, allTenants } = work;
+  const isPause = verb === "pause";
   // The bulk action starts first, so that nothing is paused if the bulk action is refused. The request can then be repeated.
-  const bulk_action_id = pausesRunning && before === undefined ? await pauseRunning(env, catalog, by, work, reason) : null;
-  const pause = { id: idOf(by, work), tenant_id: work.allTenants ? "" : by.tenantId, actor: by.actor, reason, cause: null };
-  return { action_id: await change(env, by, "pause", work, reason, before, insertPause(pause)), bulk_action_id };
+  const bulk_action_id = isPause && pausesRunning && !before ? await pauseRunning(env, catalog, by, work, reason) : null;
+  const id = idOf(by, work);
+  const pause = { id, tenant_id: allTenants ? "" : by.tenantId, actor: by.actor, reason, cause: null };
+  const [from, to] = isPause ? ["active", "paused"] : ["paused", "active"];
+  const action: Action = {
+    id: crypto.randomUUID(),
+    verb,
+    target: `${kind}/${name}`,
+    instanceId: null,
+    reason,
+    detail: { all_tenants: allTenants },
+    before: { state: from, ...(before && { by: before.actor, reason: before.reason }) },
+    after: { state: to },
+  };
+  await perform(env, by, action, {
+    change: isPause ? insertPause(pause) : endPause(id),
+    refused: () => ({ why: whyNot(verb, work, before), from: to, to }),
+  });
+  return { action_id: action.id, bulk_action_id };
 }
 
 /** Starts a bulk action that pauses the tenant's running instances; null if no such instance exists. Errors: as `startBulk`. */
@@ -102,37 +120,6 @@ async function pauseRunning(env: EngineEnv, catalog: Catalog, by: Asker, { kind,
   if (rows.length === 0) return null;
   const { id } = await startBulk(env, catalog, by, { verb: "pause", ids: rows.map(({ id }) => id), reason }, undefined);
   return id;
-}
-
-/** Resumes a workflow or queue. Errors: as `pauseWork`; `invalid_transition` if the workflow or queue is not paused. */
-export async function resumeWork(env: EngineEnv, catalog: Catalog, by: Asker, work: Work, reason: string): Promise<WorkPaused> {
-  const before = await find(env, catalog, by, "resume", work);
-  return { action_id: await change(env, by, "resume", work, reason, before, endPause(idOf(by, work))), bulk_action_id: null };
-}
-
-async function change(
-  env: EngineEnv,
-  by: Asker,
-  verb: PauseVerb,
-  work: Work,
-  reason: string,
-  before: Pause | undefined,
-  statement: ReturnType<typeof endPause>,
-): Promise<string> {
-  const { kind, name, allTenants } = work;
-  const [from, to] = verb === "pause" ? ["active", "paused"] : ["paused", "active"];
-  const action: Action = {
-    id: crypto.randomUUID(),
-    verb,
-    target: `${kind}/${name}`,
-    instanceId: null,
-    reason,
-    detail: { all_tenants: allTenants },
-    before: { state: from, ...(before && { by: before.actor, reason: before.reason }) },
-    after: { state: to },
-  };
-  await perform(env, by, action, { change: statement, refused: () => ({ why: whyNot(verb, work, before), from: to, to }) });
-  return action.id;
 }
 
 const idOf = ({ tenantId }: Asker, { kind, name, allTenants }: Work) => pauseId(kind, name, allTenants ? "" : tenantId);

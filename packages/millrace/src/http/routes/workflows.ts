@@ -5,7 +5,7 @@ import { COUNTED_INSTANCES, listWorkflows } from "../../inspect/workflows.ts";
 import { vitalsOf } from "../../keeper/client.ts";
 import { PeriodOfWorkflow, workflowsByTime } from "../../observe/metrics/by-workflow.ts";
 import { readHours } from "../../observe/metrics/folding.ts";
-import { PausePlan, type PauseVerb, pauseWork, planWork, resumeWork, type Work, WorkPaused } from "../../operate/pause-work.ts";
+import { actOnWork, PausePlan, type PauseVerb, planWork, type Work, WorkPaused } from "../../operate/pause-work.ts";
 import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
 import type { Pause, PausedKind } from "../../store/pauses.ts";
 import { invalidRequest } from "../invalid-request.ts";
@@ -101,10 +101,8 @@ function acting<const Kind extends PausedKind, const Verb extends PauseVerb>(kin
     status: 202,
     problems: ["invalid_transition", "bulk_actions_running", "config_invalid"],
     run({ env, by, catalog, param, body }) {
-      const work = workOf(kind, param.name, body);
-      return verb === "pause"
-        ? pauseWork(env, catalog, by, work, { reason: body.reason, pausesRunning: body.running === "pause" })
-        : resumeWork(env, catalog, by, work, body.reason);
+      const asked = { reason: body.reason, pausesRunning: body.running === "pause" };
+      return actOnWork(env, catalog, by, verb, workOf(kind, param.name, body), asked);
     },
   });
 }
