@@ -8,7 +8,7 @@ import { armKeeper, keeperOf } from "./keeper/client.ts";
 import { type Duties, keeper } from "./keeper/keeper.ts";
 import { RateLimit } from "./limits/rate-limit.ts";
 import { Lock } from "./locks/lock.ts";
-import { dispatch } from "./operate/dispatch.ts";
+import { dispatch } from "./operate/letters/repair.ts";
 import { Recorder } from "./recorder/recorder.ts";
 import { type Catalog, catalog, type Definition } from "./topology/catalog.ts";
 import { type ConsumerDefinition, defineConsumer } from "./topology/consumer.ts";

@@ -17,7 +17,7 @@ export type { Retention } from "./keeper/rule.ts";
 export type { AppGauges } from "./observe/metrics/vitals.ts";
 export { BulkActionRun } from "./operate/bulk/message.ts";
 export { bulkAction } from "./operate/bulk/workflow.ts";
-export { dispatch } from "./operate/dispatch.ts";
+export { dispatch } from "./operate/letters/repair.ts";
 export type { Check } from "./reconcile/check.ts";
 export { Recorder } from "./recorder/recorder.ts";
 export { type Catalog, catalog } from "./topology/catalog.ts";

@@ -3,7 +3,7 @@ import { codeOf, messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
 import { now, rowChunks, sql } from "../contract/sql.ts";
 import { nameIn } from "../intake/letters/letter.ts";
-import { aboutLetter } from "../operate/letters/about-letter.ts";
+import { aboutLetter } from "../operate/letters/settle.ts";
 import { relay } from "../recorder/relay.ts";
 import { namedBatch } from "../store/d1/named.ts";
 import { query } from "../store/d1/retry.ts";

@@ -5,11 +5,13 @@ import { logLine } from "../../contract/log-line.ts";
 import { jsonOf } from "../../contract/plain.ts";
 import { beginning } from "../../contract/text.ts";
 import type { Intake } from "../../intake/consumer.ts";
+import { type Dispatch, dispatchTo } from "../../intake/dispatch.ts";
 import { textField } from "../../intake/letters/letter.ts";
 import { count } from "../../observe/metrics/count.ts";
 import { relay } from "../../recorder/relay.ts";
 import { query } from "../../store/d1/retry.ts";
 import { type DeadLetter, noteRepair, repairLetter, selectUnrepaired, type TriedRepair } from "../../store/dead-letters.ts";
+import type { Catalog } from "../../topology/catalog.ts";
 import type { Repair } from "../../topology/repairs.ts";
 import { readAgain } from "./read-again.ts";
 import { putBack } from "./replay.ts";
@@ -22,7 +24,7 @@ const MAX_ERROR_CHARACTERS = 500;
  * a repair has replayed is not repaired, so no repair gets its own result as input. Errors: database errors, after which the deliveries are
  * retried. The retry does not repeat completed repairs.
  */
-export async function repairLetters(intake: Intake, letters: readonly DeadLetter[]): Promise<void> {
+async function repairLetters(intake: Intake, letters: readonly DeadLetter[]): Promise<void> {
   const { repairs } = intake.consumer;
   if (repairs.length === 0 || letters.length === 0) return;
   const untried = new Set((await query(intake.env.DB, selectUnrepaired(letters.map(({ id }) => id)))).map(({ id }) => id));
@@ -145,4 +147,12 @@ function changedPaths(before: unknown, after: unknown): string[] {
 
 function isNode(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null;
+}
+
+/**
+ * The `queue` handler of a Worker. Each batch is handled by the consumer of its queue in the catalog. Dead letters are stored, and a dead
+ * letter that matches a repair is repaired. A batch of an unknown queue is logged and retried.
+ */
+export function dispatch(catalog: Catalog): Dispatch {
+  return dispatchTo(catalog, repairLetters);
 }
