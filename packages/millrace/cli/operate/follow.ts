@@ -52,9 +52,22 @@ function progressBar() {
   };
 }
 
-function stepTeller(): (events: readonly StreamEvent[]) => string[] {
+/** Prints the steps and the progress of an instance until the instance ends. Yields each status of the instance. */
+async function* followed(asked: Asked, id: string, print: (line: string) => void): AsyncGenerator<Instance> {
   const teller = new StepTeller();
-  return (events) => teller.lines(events.flatMap(({ event, data }) => (event === "step" ? [data as StepEvent] : [])));
+  const bar = progressBar();
+  try {
+    for await (const events of toldOf(asked, id)) {
+      const lines = teller.lines(events.flatMap(({ event, data }) => (event === "step" ? [data as StepEvent] : [])));
+      if (lines.length > 0) bar.clear();
+      for (const line of lines) print(line);
+      bar.show(events);
+      const stands = events.findLast(({ event }) => event === "status" || event === "end")?.data as Instance | undefined;
+      if (stands) yield stands;
+    }
+  } finally {
+    bar.clear();
+  }
 }
 
 /**
@@ -62,23 +75,12 @@ function stepTeller(): (events: readonly StreamEvent[]) => string[] {
  * next commands. Returns the exit code: 0 for the status `wanted`.
  */
 export async function waitFor(asked: Asked, id: string, wanted: Instance["status"]): Promise<number> {
-  const linesOf = stepTeller();
-  const bar = progressBar();
   try {
-    for await (const events of toldOf(asked, id)) {
-      const lines = linesOf(events);
-      if (lines.length > 0) bar.clear();
-      for (const line of lines) tell(line);
-      bar.show(events);
-      const stands = events.findLast(({ event }) => event === "status" || event === "end")?.data as Instance | undefined;
-      if (stands && standsStill(stands)) break;
-    }
+    for await (const stands of followed(asked, id, tell)) if (standsStill(stands)) break;
   } catch (error) {
-    bar.clear();
     if (asked.stop.aborted) tell(`\nIt continues. To see it: ${callOf("instances tail", id)}`);
     throw error;
   }
-  bar.clear();
   const instance = await asked.api.get<InstanceDetail>(`/v1/instances/${encodeURIComponent(id)}`);
   tell(standing(instance));
   if (instance.result !== null) tell(`Result: ${oneLine(shownJson(instance.result))}`);
@@ -101,19 +103,12 @@ export const tail: Verb = {
   takes: "ID",
   does: "Follow the steps of an instance until it ends",
   async run(asked) {
-    const linesOf = stepTeller();
-    const bar = progressBar();
-    for await (const events of toldOf(asked, await instanceId(asked, asked.words[0]))) {
-      if (asked.isJson) for (const event of events) sayJson(event);
-      else {
-        const lines = linesOf(events);
-        const end = events.find(({ event }) => event === "end");
-        if (lines.length > 0) bar.clear();
-        for (const line of lines) say(line);
-        bar.show(events);
-        if (end) bar.clear();
-        if (end) tell(standing(end.data as Instance));
-      }
+    const id = await instanceId(asked, asked.words[0]);
+    if (asked.isJson) for await (const events of toldOf(asked, id)) for (const event of events) sayJson(event);
+    else {
+      let last: Instance | undefined;
+      for await (const stands of followed(asked, id, say)) last = stands;
+      if (last) tell(standing(last));
     }
     return 0;
   },

@@ -1,4 +1,5 @@
 import { oneLine } from "../terminal.ts";
+import type { Instance } from "./answers.ts";
 import { callOf } from "./usage.ts";
 import { lasting, moment } from "./words.ts";
 
@@ -23,14 +24,7 @@ export interface StepEvent {
   child_id?: string | null;
 }
 
-export interface StepProgress {
-  step: string;
-  attempt: number;
-  share: number | null;
-  done: number | null;
-  of: number | null;
-  text: string | null;
-}
+export type StepProgress = Omit<NonNullable<Instance["progress"]>, "at">;
 
 /** The widest and the narrowest bar, in columns. */
 const [WIDEST, NARROWEST] = [20, 5];
