@@ -44,7 +44,7 @@ const LOOKED_AT = 50_000;
 const LOOKED_AT_FIRST = 2_000;
 
 /**
- * The tenant's instances, newest first. Overdue instances are in the order of their deadlines, and delayed commands of their due times. With
+ * The tenant's instances, newest first. Overdue instances have the order of their deadlines, delayed commands that of their due times. With
  * a filter by workflow or subject, a page may be short or empty although a next page exists.
  */
 export async function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilter): Promise<Page<Instance>> {

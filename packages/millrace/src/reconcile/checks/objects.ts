@@ -24,8 +24,8 @@ interface LaneRow {
 }
 
 /**
- * Compares the list of blocked lanes with the lanes' Durable Objects. A lane that the deployment does not declare is skipped, because it may
- * belong to the previous deployment.
+ * Compares the list of blocked lanes with the lanes' Durable Objects. A lane that the deployment does not declare is skipped, because it
+ * may belong to the previous deployment.
  */
 export const lanes = scan<LaneRow, readonly [string, string, string, number]>({
   name: "lanes",
