@@ -1,5 +1,4 @@
-import { marginalUsd, OPERATIONS_PER_MESSAGE } from "../../packages/millrace/src/observe/cost/formula.ts";
-import type { Usage } from "../../packages/millrace/src/observe/cost/prices.ts";
+import { marginalUsd, OPERATIONS_PER_MESSAGE, type Usage } from "../../packages/millrace/src/observe/cost/formula.ts";
 import { type AskWorker, median, percentile, repeat, round, say } from "../figures.ts";
 
 const BURST = 1000;

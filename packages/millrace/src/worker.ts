@@ -7,7 +7,7 @@ import { oldestWaiting, UNKNOWN } from "./keeper/backlog.ts";
 import { relay } from "./recorder/relay.ts";
 
 export { AlertChanged } from "./alerts/notice.ts";
-export { alertSender } from "./alerts/send-alert.ts";
+export { alertSender } from "./alerts/post.ts";
 export { callbackSender } from "./callbacks/send-callback.ts";
 export { placed } from "./contract/location.ts";
 export { armKeeper, keeperOf } from "./keeper/client.ts";

@@ -1,10 +1,9 @@
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { expect, it } from "vitest";
-import { KEEPER_MONTH, recorderMonth } from "../../../packages/millrace/src/observe/cost/fixed.ts";
-import { addUsage, marginalUsd, monthlyBill, timesUsage } from "../../../packages/millrace/src/observe/cost/formula.ts";
+import { addUsage, marginalUsd, monthlyBill, PRICES, timesUsage } from "../../../packages/millrace/src/observe/cost/formula.ts";
 import { instanceCost } from "../../../packages/millrace/src/observe/cost/instance-cost.ts";
-import { PRICES } from "../../../packages/millrace/src/observe/cost/prices.ts";
+import { KEEPER_MONTH, recorderMonth } from "../../../packages/millrace/src/observe/cost/workflow-cost.ts";
 import { rowsOf } from "../markdown.ts";
 
 const ROOT = resolve(import.meta.dirname, "../../..");

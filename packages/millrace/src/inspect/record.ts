@@ -1,5 +1,4 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import type { Hide } from "../contract/hide.ts";
 import { sql } from "../contract/sql.ts";
 import { type Answered, answerEventType, asApproval, selectAnswered } from "../signals/approval.ts";
 import type { Operator } from "../store/actions.ts";
@@ -57,27 +56,10 @@ export async function recordOf(env: EngineEnv, by: Operator, id: string, redacti
   const [row] = instance;
   if (row === undefined) throw unknownInstance(id);
   const hide = (await redaction.ofInstances(env, by, [id]))(id);
-  const {
-    workflow,
-    version,
-    status,
-    run,
-    caught = null,
-    lost = null,
-  } = row as unknown as Pick<RunRecord, "workflow" | "version" | "status" | "run"> & {
-    caught?: string | null;
-    lost?: string | null;
-  };
+  const { workflow, version, status, run, caught: left = null, lost = null } = row as unknown as RecordedRun;
   const envelope = JSON.parse(String(row.envelope ?? "null"));
-  const whole = {
-    id,
-    workflow,
-    version,
-    status,
-    run,
-    envelope: envelope && { ...envelope, payload_inline: redaction.payload(envelope, envelope.payload_inline) },
-    left: caught,
-    lost,
+  const known = {
+    ...{ id, workflow, version, status, run, envelope, left, lost },
     entries: entries as unknown as RecordedEntry[],
     waits: waits.map(({ name, type, subject, is_over }) => ({
       ...{ name: String(name), type: String(type), subject: String(subject) },
@@ -89,17 +71,14 @@ export async function recordOf(env: EngineEnv, by: Operator, id: string, redacti
     ]),
     steps: (await storedSteps(env, workflow, id)).map(shortened),
   };
-  return { ...redactedBy(hide, whole), is_redacted: isChanged(whole, hide, envelope) };
+  const shown = hide({
+    ...known,
+    envelope: envelope && { ...envelope, payload_inline: redaction.payload(envelope, envelope.payload_inline) },
+  });
+  return { ...shown, is_redacted: JSON.stringify(shown) !== JSON.stringify(known) };
 }
 
-function redactedBy<T>(hide: Hide, whole: T): T {
-  return hide(whole) as T;
-}
-
-function isChanged(whole: { envelope: unknown }, hide: Hide, envelope: unknown): boolean {
-  const text = JSON.stringify(whole);
-  return text !== JSON.stringify(hide(whole)) || JSON.stringify(whole.envelope) !== JSON.stringify(envelope);
-}
+type RecordedRun = Pick<RunRecord, "workflow" | "version" | "status" | "run"> & { caught?: string | null; lost?: string | null };
 
 /** Replaces an output that is too large for the record by `{ left_out: true }`. */
 function shortened(step: StoredStep): StoredStep {

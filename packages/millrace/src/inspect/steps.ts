@@ -2,7 +2,7 @@ import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { CLOCKS_APART_MS } from "../contract/patience.ts";
 import { redacted, rowOf, timestamp } from "../contract/row.ts";
-import { CHILD_PREFIX, codeLabelOf, labelOf, OWN_PARTS, ownName, ownStep, UNDO_PREFIX } from "../contract/step-names.ts";
+import { CHILD_PREFIX, codeLabelOf, labelOf, OWN_PARTS, ownStep, UNDO_PREFIX } from "../contract/step-names.ts";
 import { isDoubtEvent } from "../guard/doubt.ts";
 import { IN_PASS_MS } from "../pass/lean.ts";
 import { isResumeEvent } from "../signals/held.ts";
@@ -12,10 +12,10 @@ import { query } from "../store/d1/retry.ts";
 import type { EntryState } from "../store/inbox/entry.ts";
 import { ENDED } from "../store/instances/status.ts";
 import { type Effect, effectsOf } from "./effects.ts";
-import { type Hold, heldState, selectHold } from "./held-steps.ts";
 import { historyOf, type StepRecord } from "./history.ts";
 import { type Instance, StepProgress } from "./instance-row.ts";
 import { progressOf } from "./instances.ts";
+import { type Hold, heldState, selectHold, triedBefore } from "./live/step-ends.ts";
 import { nextAttemptAt } from "./standing.ts";
 
 const Attempt = z
@@ -155,7 +155,7 @@ function heldBackIn(steps: readonly StepRecord[]): ReadonlySet<string> {
     const { about, part, nth } = ownStep(step) ?? {};
     const isHold = part === "paused" && step.state !== "complete";
     if (about === undefined || nth === undefined || !(isHold || part === "after_pause")) return [];
-    return nth === 1 ? [about] : [ownName(about, "after_pause", nth - 1), ownName(about, "after_doubt", nth - 1)];
+    return triedBefore(about, nth);
   });
   return new Set(told);
 }

@@ -1,7 +1,7 @@
 import { duringSpan, type SpanUnderWay } from "../contract/trace.ts";
-import { type LoggedFailure, type LoggedRun, logDone, logFailed, withheldBy } from "./log/instances.ts";
-import { type AttemptOutcome, countAttempt } from "./metrics/runs.ts";
-import { spanOfAttempt, traceAttempt } from "./traces/instances.ts";
+import { type LoggedFailure, type LoggedRun, logDone, logEnd, logFailed, loggedInstance, withheldBy } from "./log/instances.ts";
+import { type AttemptOutcome, countAttempt, countEnd } from "./metrics/runs.ts";
+import { spanOfAttempt, traceAttempt, traceEnd } from "./traces/instances.ts";
 
 interface WatchedStep {
   readonly label: string;
@@ -61,4 +61,24 @@ export class WatchedAttempt {
 
 function isDoubt(result: unknown): boolean {
   return typeof result === "object" && result !== null && "inDoubt" in result;
+}
+
+/** The replay that ends a run. */
+interface EndedRun extends LoggedRun {
+  /** The creation time of the instance; undefined if only the instance's message contains it. */
+  readonly createdAt: Date | undefined;
+  /** When the replay began, in milliseconds since 1970. */
+  readonly beganAt: number;
+}
+
+/**
+ * Records the end of a run: one log line, one count, and the span of the instance. Only this replay has recorded when a retry or undo
+ * started.
+ */
+export function noteEnd(run: EndedRun, number: number, status: string, failure: LoggedFailure | null): void {
+  const beganAt = number === 1 ? (run.createdAt?.getTime() ?? Date.parse(run.envelope.created_at)) : run.beganAt;
+  const shown = failure && withheldBy(run, failure);
+  logEnd(run.env, loggedInstance(run), status, shown, Date.now() - beganAt);
+  countEnd(run.env, run.workflow, status, shown?.code);
+  traceEnd({ run, number, status, beganAt, failure: shown });
 }

@@ -7,7 +7,7 @@ import { laneIn } from "../contract/queue.ts";
 import { within } from "../contract/within.ts";
 import { packChildResult } from "../guard/result.ts";
 import { type RunEnd, tellTurnOver } from "../lanes/turns-stub.ts";
-import { noteEnd } from "../observe/ends.ts";
+import { noteEnd } from "../observe/attempts.ts";
 import { loggedInstance } from "../observe/log/instances.ts";
 import { causeOfFailure, type Failure } from "../pass/failure.ts";
 import type { Pass } from "../pass/pass.ts";

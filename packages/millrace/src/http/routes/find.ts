@@ -5,9 +5,9 @@ import { Collapsed, JobSummary, readJob } from "../../inspect/correlation/job.ts
 import { JobNode } from "../../inspect/correlation/node.ts";
 import { CapturedUnderKey, describeKey, KeyHolder, signedFingerprint } from "../../inspect/keys.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
-import { MOST_OF_A_KIND } from "../../inspect/search/finder.ts";
+import { Finding, MOST_OF_A_KIND } from "../../inspect/search/finder.ts";
 import { instanceThatAsks } from "../../inspect/search/finders.ts";
-import { Finding, LookedBack, search } from "../../inspect/search/search.ts";
+import { LookedBack, search } from "../../inspect/search/search.ts";
 import { namesOf } from "../../topology/names.ts";
 import { invalidRequest } from "../invalid-request.ts";
 import { needs, operation } from "../operation.ts";

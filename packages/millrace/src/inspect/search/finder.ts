@@ -1,4 +1,6 @@
+import * as z from "zod";
 import type { Asker } from "../../access/may-ask.ts";
+import { timestamp } from "../../contract/row.ts";
 import type { Statement } from "../../contract/sql.ts";
 import { beginning } from "../../contract/text.ts";
 import type { Row } from "../../store/d1/retry.ts";
@@ -16,20 +18,23 @@ export interface Sought {
   readonly known: KnownNames;
 }
 
-export interface Found {
-  /** The id of the found object, unique among objects of its kind. */
-  id: string;
-  /** The title of the found object as plain text, never HTML. */
-  title: string;
-  status: string | null;
-  at: number | null;
-  /** The route of the found object, as a path with a query. */
-  url: string;
-  /** The field that matches the search text, such as `id` or `subject`. */
-  by: string;
-  /** `prefix` if the field begins with the search text, `exact` if it equals the text. */
-  match: "exact" | "prefix";
-}
+/** A found object. */
+export const Finding = z
+  .object({
+    kind: z.string().meta({ description: "The kind, such as `instance`, `correlation`, `dead_letter`, or a kind of the app." }),
+    id: z.string(),
+    title: z.string().meta({ description: "A readable title. Plain text: never render it as HTML." }),
+    status: z.string().nullable(),
+    at: timestamp.nullable().meta({ description: "When it was created." }),
+    url: z.string().meta({ description: "The path of the API that returns the item." }),
+    by: z.string().meta({ description: "The matching name, such as `id`, `idempotency_key` or `subject`." }),
+    match: z.enum(["exact", "prefix"]).meta({ description: "`prefix` if the name only starts with the text." }),
+  })
+  .meta({ id: "Finding" });
+export type Finding = z.infer<typeof Finding>;
+
+/** A found object without its kind, with the time in milliseconds. */
+export type Found = Omit<Finding, "kind" | "at"> & { at: number | null };
 
 /** Finds the tenant's objects of one kind, by one statement that reads an index. */
 export interface Finder {

@@ -4,25 +4,10 @@ import type { EngineEnv } from "../../contract/bindings.ts";
 import { iso, isoOrNull, timestamp } from "../../contract/row.ts";
 import { isTraceparent, traceIdOf } from "../../contract/trace.ts";
 import { namedBatch } from "../../store/d1/named.ts";
-import { type Finder, type KnownNames, MOST_OF_A_KIND, type Sought } from "./finder.ts";
+import { type Finder, type Finding, type KnownNames, MOST_OF_A_KIND, type Sought } from "./finder.ts";
 import { ENGINE_FINDERS, LOOKED_BACK, lookedBackTo } from "./finders.ts";
 
 const MOST = 50;
-
-/** A found object. Its schema declares the fields of `Found` and the kind. */
-export const Finding = z
-  .object({
-    kind: z.string().meta({ description: "The kind, such as `instance`, `correlation`, `dead_letter`, or a kind of the app." }),
-    id: z.string(),
-    title: z.string().meta({ description: "A readable title. Plain text: never render it as HTML." }),
-    status: z.string().nullable(),
-    at: timestamp.nullable().meta({ description: "When it was created." }),
-    url: z.string().meta({ description: "The path of the API that returns the item." }),
-    by: z.string().meta({ description: "The matching name, such as `id`, `idempotency_key` or `subject`." }),
-    match: z.enum(["exact", "prefix"]).meta({ description: "`prefix` if the name only starts with the text." }),
-  })
-  .meta({ id: "Finding" });
-export type Finding = z.infer<typeof Finding>;
 
 export const LookedBack = z.object({
   instances: z.int().meta({ description: "The number of newest instances scanned for a subject or a trace." }),

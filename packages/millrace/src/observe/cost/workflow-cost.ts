@@ -1,10 +1,18 @@
 import * as z from "zod";
 import type { StepMode } from "../../contract/step-mode.ts";
-import { KEEPER_MONTH, MONTH_DAYS, recorderMonth } from "./fixed.ts";
-import { addUsage, marginalUsd, monthlyBill, OPERATIONS_PER_RETRY, rounded, splitUsd, timesUsage } from "./formula.ts";
-import { usageOfCode } from "./from-code.ts";
+import {
+  addUsage,
+  marginalUsd,
+  monthlyBill,
+  OPERATIONS_PER_RETRY,
+  PRICES_DATE,
+  rounded,
+  splitUsd,
+  timesUsage,
+  type Usage,
+} from "./formula.ts";
 import { COST_PARTS, type Cost } from "./instance-cost.ts";
-import { PRICES_DATE, type Usage } from "./prices.ts";
+import { ROWS } from "./written-rows.ts";
 
 const Amounts = z.record(z.string(), z.number());
 
@@ -101,4 +109,70 @@ function meanUsage(costs: readonly Cost[]): Usage {
 
 function mean(numbers: readonly number[]): number {
   return numbers.reduce((sum, one) => sum + one, 0) / numbers.length;
+}
+
+const MONTH_DAYS = 30;
+const MONTH_SECONDS = MONTH_DAYS * 86_400;
+/** The memory of a Durable Object, in GB. */
+const OBJECT_GB = 0.125;
+/** Maximum time for which a Durable Object stays in memory after its last call, in seconds. */
+const AWAKE_SECONDS = 10;
+/** Time between two rounds of the keeper, in seconds. */
+const ROUND_SECONDS = 10;
+/** How long a recorder gathers counts before it writes them, in seconds. */
+const TALLY_SECONDS = 10;
+/** Number of rows that the keeper writes for each minute that has counts. */
+const SUM_ROWS = 3;
+
+/**
+ * Monthly usage of a deployment without runs. The usage comes from the keeper's rounds, which keep the keeper's Durable Object in memory.
+ */
+export const KEEPER_MONTH: Usage = {
+  object_requests: MONTH_SECONDS / ROUND_SECONDS,
+  object_gb_seconds: MONTH_SECONDS * OBJECT_GB,
+};
+
+/**
+ * The recorders' monthly usage for the given number of calls, without the calls themselves. Each call keeps a recorder in memory for some
+ * seconds, and each recorder is in memory for at most one month. Each recorder writes at most one row of counts per ten seconds, and the
+ * keeper merges these rows.
+ */
+export function recorderMonth(calls: number, recorders: number): Usage {
+  const awakeSeconds = Math.min(MONTH_SECONDS * recorders, calls * AWAKE_SECONDS);
+  const sums = (Math.min(MONTH_SECONDS, awakeSeconds) / 60) * SUM_ROWS;
+  return { object_gb_seconds: awakeSeconds * OBJECT_GB, rows_written: (awakeSeconds / TALLY_SECONDS) * 2 + sums };
+}
+
+/** For each kind of step in a workflow's code: the number of steps that the platform bills, of inbox entries, and of rows for waits. */
+const KINDS = {
+  read: { steps: 1, entries: 0, rows: 0 },
+  sleep: { steps: 1, entries: 0, rows: 0 },
+  effect: { steps: 1, entries: 1, rows: ROWS.recorded },
+  commit: { steps: 1, entries: 1, rows: ROWS.recorded },
+  waitFor: { steps: 2, entries: 0, rows: ROWS.waitAsked + ROWS.waitSlept + ROWS.signal },
+  approve: { steps: 2, entries: 0, rows: ROWS.questionAsked + ROWS.questionAnswered },
+} as const;
+
+/** Matches a step's call such as `step.commit(…`, also after a bundler has renamed `step`. */
+const CALL = new RegExp(`\\.(${Object.keys(KINDS).join("|")})\\(\\s*["'\`]`, "g");
+
+/**
+ * The minimum usage of a run, estimated from the text of the workflow's code. Each step in the text is counted once. Loops, steps in other
+ * functions, and the app's own rows and messages are unknown before a run. In an inline workflow an effect or a commit is no platform step.
+ * Returns null if the text contains no steps.
+ */
+function usageOfCode(code: string, mode: StepMode): (Usage & { readonly steps: number }) | null {
+  const kinds = [...code.matchAll(CALL)].map(([, kind]) => KINDS[kind as keyof typeof KINDS]);
+  if (kinds.length === 0) return null;
+  const sum = (of: "steps" | "entries" | "rows") => kinds.reduce((total, kind) => total + kind[of], 0);
+  const entries = sum("entries");
+  const isLean = mode === "lean" && entries > 0;
+  return {
+    steps: sum("steps") - (isLean ? entries : 0),
+    rows_written: ROWS.accepted + (entries > 0 ? ROWS.running : 0) + sum("rows") + ROWS.complete,
+    queue_operations: 3,
+    requests: 3,
+    object_requests: entries + 1 + (isLean ? 1 : 0),
+    log_lines: 2 + sum("steps"),
+  };
 }
