@@ -1,8 +1,8 @@
 import { useState } from "preact/hooks";
-import { get, type Item } from "../../data/api.ts";
+import type { Item } from "../../data/api.ts";
 import type { LiveEvent } from "../../data/live.ts";
 import { may } from "../../data/session.ts";
-import { useCause, usePages } from "../../data/use-data.ts";
+import { useCause, useList } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link, usePlace } from "../../frame/router.tsx";
 import { useActs } from "../../parts/ask.tsx";
@@ -69,11 +69,7 @@ const CAUSE_COLUMNS: readonly Column<Cause>[] = [
 ];
 
 function Causes({ filters }: { filters: Filters }) {
-  const pages = usePages(
-    (cursor) => get("/v1/dead-letters/causes", { query: { ...(filters as object), cursor, limit: "50" } }),
-    [JSON.stringify(filters)],
-    { nameOf: ({ id }) => id, isAbout: isAboutLetters },
-  );
+  const pages = useList("/v1/dead-letters/causes", filters, { isAbout: isAboutLetters });
   return (
     <TableList
       label="Causes"
@@ -110,11 +106,7 @@ const LETTER_COLUMNS: readonly Column<Letter>[] = [
 
 function Letters({ filters }: { filters: Filters }) {
   const [selected, select] = useState<ReadonlySet<string>>(new Set());
-  const pages = usePages(
-    (cursor) => get("/v1/dead-letters", { query: { ...(filters as object), cursor, limit: "50" } }),
-    [JSON.stringify(filters)],
-    { nameOf: ({ id }) => id, isAbout: isAboutLetters },
-  );
+  const pages = useList("/v1/dead-letters", filters, { isAbout: isAboutLetters });
   const { ask, line } = useActs(pages.again);
   const isOpen = filters.state === undefined && may("operate");
   const { queue, reason, type, cause, escalated } = filters;

@@ -1,5 +1,5 @@
-import { get, type Item } from "../../data/api.ts";
-import { useCause, usePages, useRegularly } from "../../data/use-data.ts";
+import type { Item } from "../../data/api.ts";
+import { useCause, useList, useRegularly } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { go, hrefOf, Link } from "../../frame/router.tsx";
 import { Observed } from "../../parts/page.tsx";
@@ -70,11 +70,7 @@ function Blocked({ by: { why, ahead } }: { by: Noted }) {
 const nameOf = ({ lane, key }: Noted) => `${lane}/${key}`;
 
 function Lanes({ filters = {} }: { filters?: Partial<Record<keyof typeof LANE_FILTERS, string>> }) {
-  const pages = usePages(
-    (cursor) => get("/v1/lanes", { query: { ...(filters as object), cursor, limit: "50" } }),
-    [JSON.stringify(filters)],
-    { nameOf, isAbout: () => true },
-  );
+  const pages = useList("/v1/lanes", filters, { nameOf, isAbout: () => true });
   useRegularly(pages.again);
   const isFiltered = Object.values(filters).some(Boolean);
   return (

@@ -1,6 +1,6 @@
 import type { ComponentType } from "preact";
-import { type Answer, get, type Item as ItemOf } from "../../data/api.ts";
-import { usePages, useRegularly } from "../../data/use-data.ts";
+import type { Answer, Item as ItemOf } from "../../data/api.ts";
+import { useList, useRegularly } from "../../data/use-data.ts";
 import { Act } from "../../parts/act.tsx";
 import { type Asker, useActs } from "../../parts/ask.tsx";
 import { Button, Item, Items, Pages } from "../../parts/page.tsx";
@@ -23,10 +23,14 @@ export function Settings({ param }: ScreenProps) {
 }
 
 function Locks() {
-  const pages = usePages((cursor) => get("/v1/locks", { query: { cursor } }), [], {
-    nameOf: ({ name }) => name,
-    isAbout: ({ kind, data }) => kind === "action" && data.verb === "break",
-  });
+  const pages = useList(
+    "/v1/locks",
+    {},
+    {
+      nameOf: ({ name }) => name,
+      isAbout: ({ kind, data }) => kind === "action" && data.verb === "break",
+    },
+  );
   const { ask, line } = useActs(pages.again);
   return (
     <>
@@ -93,7 +97,7 @@ function allowed({ limit, refill, period_seconds }: Rule): string {
 }
 
 function Limits() {
-  const pages = usePages((cursor) => get("/v1/limits", { query: { cursor } }), [], { nameOf: ({ name }) => name, isAbout: () => false });
+  const pages = useList("/v1/limits", {}, { nameOf: ({ name }) => name, isAbout: () => false });
   useRegularly(pages.again);
   return (
     <>

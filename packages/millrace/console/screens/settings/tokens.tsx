@@ -1,9 +1,9 @@
 import { useMemo, useState } from "preact/hooks";
-import { type Answer, get, type Item, post, type Result } from "../../data/api.ts";
+import { type Answer, type Item, post, type Result } from "../../data/api.ts";
 import { timeNow } from "../../data/clock.ts";
 import { tell } from "../../data/notices.ts";
 import { may, session } from "../../data/session.ts";
-import { usePages, useShown } from "../../data/use-data.ts";
+import { useList, useShown } from "../../data/use-data.ts";
 import { hrefOf } from "../../frame/router.tsx";
 import { Act, Check, TextField } from "../../parts/act.tsx";
 import { type Asker, useActs } from "../../parts/ask.tsx";
@@ -18,10 +18,13 @@ type Minted = Answer<"/v1/tokens", "$post">;
 
 export function Tokens() {
   const [minted, setMinted] = useState<Minted | undefined>();
-  const pages = usePages((cursor) => get("/v1/tokens", { query: { cursor } }), [], {
-    nameOf: ({ id }) => id,
-    isAbout: ({ kind, data }) => kind === "action" && /token|mint|revoke/.test(String(data.verb)),
-  });
+  const pages = useList(
+    "/v1/tokens",
+    {},
+    {
+      isAbout: ({ kind, data }) => kind === "action" && /token|mint|revoke/.test(String(data.verb)),
+    },
+  );
   const { ask, told, line } = useActs(pages.again);
   const columns = useMemo(() => columnsFor((token) => ask(Revoke, { token })), []);
   const isShown = useShown();

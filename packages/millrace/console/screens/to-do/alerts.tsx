@@ -49,7 +49,6 @@ export function Alerts() {
   useWalk(list);
   const filters = useFilters(FILTERS);
   const pages = usePages((cursor) => pageOf(filters, cursor), [JSON.stringify(filters)], {
-    nameOf: ({ id }) => id,
     isAbout: ({ kind, data }) => kind === "action" && /mute/.test(String(data.verb)),
   });
   const { ask, line } = useActs(pages.again);

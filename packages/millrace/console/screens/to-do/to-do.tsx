@@ -1,7 +1,7 @@
 import type { ComponentType } from "preact";
 import { get, type Item as ItemOf, type Result } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
-import { useData, usePages, useRegularly } from "../../data/use-data.ts";
+import { useData, useList, useRegularly } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { AnswerDoubt, AnswerQuestion, DoubtAnswers, type DoubtVerb, TO_QUESTIONS } from "../../parts/answer.tsx";
@@ -52,8 +52,7 @@ const FILTERS = {
 
 function Questions() {
   const filters = useFilters(FILTERS);
-  const pages = usePages((cursor) => get("/v1/approvals", { query: { ...(filters as object), cursor } }), [JSON.stringify(filters)], {
-    nameOf: ({ id }) => id,
+  const pages = useList("/v1/approvals", filters, {
     // If an instance is cancelled or undone, its open questions end.
     isAbout: ({ kind }) => kind === "approval" || kind === "action" || kind === "skipped",
   });
