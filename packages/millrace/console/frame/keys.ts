@@ -47,10 +47,19 @@ addEventListener("keydown", (event) => {
   }
 });
 
+/** Handles Ctrl+Enter, which confirms a dialog or sends a form. */
+export function onConfirm(confirm: (() => unknown) | undefined) {
+  return (event: KeyboardEvent) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    confirm?.();
+  };
+}
+
 /** With the keys `j` and `k`, the focus moves to the first link of the next or previous row. */
 export function useWalk(list: RefObject<HTMLElement>): void {
   const walk = (by: 1 | -1) => {
-    const rows = [...(list.current?.querySelectorAll("li") ?? [])].filter((row) => row.querySelector("a"));
+    const rows = [...(list.current?.querySelectorAll("li:not(li li)") ?? [])].filter((row) => row.querySelector("a"));
     const at = rows.findIndex((row) => row.contains(document.activeElement));
     const next = rows[at < 0 ? 0 : Math.min(Math.max(at + by, 0), rows.length - 1)];
     next?.querySelector("a")?.focus();

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useId, useLayoutEffect, useRef } from "preact/hooks";
+import { onConfirm } from "../frame/keys.ts";
 import { Icon } from "./icon.tsx";
 
 interface DialogProps {
@@ -62,11 +63,7 @@ export function Dialog({ title, close, confirm, children }: DialogProps) {
         event.preventDefault();
         close?.();
       }}
-      onKeyDown={(event) => {
-        if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
-        event.preventDefault();
-        confirm?.();
-      }}
+      onKeyDown={onConfirm(confirm)}
     >
       <div class="title">
         <h2 id={name}>{title}</h2>

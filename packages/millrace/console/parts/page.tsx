@@ -1,8 +1,10 @@
 import { type ComponentChildren, type ComponentType, Fragment, type VNode } from "preact";
+import { useRef } from "preact/hooks";
 import { useCell } from "../data/cell.ts";
 import type { Problem } from "../data/problem.ts";
 import { may, session } from "../data/session.ts";
 import type { Pages as Loaded } from "../data/use-data.ts";
+import { useWalk } from "../frame/keys.ts";
 import { hrefOf, Link } from "../frame/router.tsx";
 
 export interface ListProps<Row> {
@@ -196,16 +198,16 @@ export function Code({ code }: { code: string }) {
   );
 }
 
-interface ItemsProps<Row> extends Omit<ListProps<Row>, "children"> {
-  children: (row: Row) => ComponentChildren;
-  list?: { current: HTMLUListElement | null };
-}
+type ItemsProps<Row> = Omit<ListProps<Row>, "children"> & { children: (row: Row) => ComponentChildren };
 
-export function Items<Row>({ children, list, ...rest }: ItemsProps<Row>) {
+/** A list of `Item` rows. With the keys `j` and `k`, the focus moves from row to row. */
+export function Items<Row>({ children, ...rest }: ItemsProps<Row>) {
+  const list = useRef<HTMLUListElement>(null);
+  useWalk(list);
   return (
     <List {...rest}>
       {(rows) => (
-        <ul class="items" {...(list && { ref: list })}>
+        <ul class="items" ref={list}>
           {rows.map(children)}
         </ul>
       )}

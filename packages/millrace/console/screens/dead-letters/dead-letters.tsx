@@ -150,8 +150,8 @@ function OfCause({ id }: { id: string }) {
   if (!cause) return null;
   const { count, message, message_type: type, step, reason, queue, first_at: first, last_at: last } = cause;
   return (
-    <section class="letters-cause" aria-label="The cause">
-      <p>
+    <section aria-label="The cause">
+      <p class="cause" data-tone="red">
         <bdi>{said(step, message)}</bdi>
       </p>
       <p class="quiet">

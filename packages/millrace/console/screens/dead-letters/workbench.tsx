@@ -2,7 +2,7 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type Answer, post, type Result } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
 import { mistakeIn, type Written, writtenJson } from "../../data/written.ts";
-import { useKeys } from "../../frame/keys.ts";
+import { onConfirm, useKeys } from "../../frame/keys.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { usePlan } from "../../parts/act.tsx";
 import { Button, Code, Issues, Pairs, ProblemNote } from "../../parts/page.tsx";
@@ -108,12 +108,7 @@ function Editor({ at, draft: { text, edit, reset, isChanged }, isOpen, send }: E
         autocomplete="off"
         rows={Math.min(text.split("\n").length, 40)}
         onInput={(event) => edit(event.currentTarget.value)}
-        onKeyDown={(event) => {
-          if (event.key === "Escape") event.currentTarget.blur();
-          if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
-          event.preventDefault();
-          send?.();
-        }}
+        onKeyDown={(event) => (event.key === "Escape" ? event.currentTarget.blur() : onConfirm(send)(event))}
       />
       {isOpen && (
         <p class="quiet acts">

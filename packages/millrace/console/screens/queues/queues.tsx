@@ -8,7 +8,6 @@ import { type Column, TableList } from "../../parts/table.tsx";
 import { Ago, Name, shortId } from "../../parts/text.tsx";
 import { Health } from "./health.tsx";
 import { Lane, wordFor } from "./lane.tsx";
-import "./queues.css";
 
 const STATES = ["held", "blocked", "paused", "retrying", "waiting", "delayed", "moving", "unknown"] as const;
 

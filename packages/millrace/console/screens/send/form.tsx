@@ -99,8 +99,8 @@ function Field(given: FieldProps) {
   };
   const said = told.isAll || isTouched ? [...told.issues].find(([at]) => at === path || at.startsWith(`${path}.`))?.[1] : undefined;
   const issue = value instanceof Written && control === "number" ? (value.wrong ?? said) : said;
-  const props = { ...given, set, isWrong: issue !== undefined };
-  if (control === "json") return <AnyJson {...props} issue={issue} />;
+  const props = { ...given, set, issue };
+  if (control === "json") return <AnyJson {...props} />;
   const isGroup = control === "group" || control === "list";
   const inner = isGroup ? (
     <fieldset class="send-group">
@@ -142,9 +142,7 @@ function Hint({ schema, isRequired }: Pick<FieldProps, "schema" | "isRequired">)
   return <span class="quiet send-hint">{wordsOf(schema, isRequired)}</span>;
 }
 
-interface ControlProps extends FieldProps {
-  isWrong: boolean;
-}
+type ControlProps = FieldProps & { issue: string | undefined };
 
 function Items({ name, schema, value, set, isRequired, path, told }: FieldProps) {
   const of = itemsOf(schema) ?? {};
@@ -174,9 +172,9 @@ function Items({ name, schema, value, set, isRequired, path, told }: FieldProps)
  */
 const SHORT = 200;
 
-function Control({ control, schema, value, set, isRequired, isWrong }: ControlProps & { control: string }) {
+function Control({ control, schema, value, set, isRequired, issue }: ControlProps & { control: string }) {
   const said = opened(schema);
-  const wrong = isWrong || undefined;
+  const wrong = issue !== undefined || undefined;
   const { pattern, format, maxLength = Number.POSITIVE_INFINITY } = said;
   const [isLong] = useState(() => String(value).includes("\n") || !(pattern || format || maxLength <= SHORT));
   if (control === "choice")
@@ -219,7 +217,7 @@ function Control({ control, schema, value, set, isRequired, isWrong }: ControlPr
   );
 }
 
-function AnyJson({ name, schema, value, set, isRequired, issue }: ControlProps & { issue: string | undefined }) {
+function AnyJson({ name, schema, value, set, isRequired, issue }: ControlProps) {
   const label = [name, isRequired ? "" : "optional", "JSON", wordsOf(schema)].filter(Boolean).join(" · ");
   return (
     <>

@@ -6,6 +6,7 @@ import { may } from "../../data/session.ts";
 import { useCatalog, useShown } from "../../data/use-data.ts";
 import { jsonText, wrongIn } from "../../data/written.ts";
 import { useFilters } from "../../frame/filters.tsx";
+import { onConfirm } from "../../frame/keys.ts";
 import { go, hrefOf, Link, setFilters } from "../../frame/router.tsx";
 import { TextField, TimeField, usePlan } from "../../parts/act.tsx";
 import { JsonText } from "../../parts/json.tsx";
@@ -139,11 +140,7 @@ function Draft({ message, first, isJson }: DraftProps) {
         event.preventDefault();
         void submit();
       }}
-      onKeyDown={(event) => {
-        if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
-        event.preventDefault();
-        void submit();
-      }}
+      onKeyDown={onConfirm(submit)}
     >
       <section aria-label="Message">
         <Where message={message} />

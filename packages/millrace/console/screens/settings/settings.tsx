@@ -3,9 +3,9 @@ import type { Answer, Item as ItemOf } from "../../data/api.ts";
 import { useList, useRegularly } from "../../data/use-data.ts";
 import { Act } from "../../parts/act.tsx";
 import { type Asker, useActs } from "../../parts/ask.tsx";
-import { Button, Item, Items, Pages } from "../../parts/page.tsx";
+import { Button, Item, Items, Lines, Pages } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
-import { Ago, Bar, duration, Name, Text } from "../../parts/text.tsx";
+import { Ago, Bar, duration, Name, Quiet, Text } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
 import { Schedules } from "./schedules.tsx";
 import "./settings.css";
@@ -113,14 +113,15 @@ function Limits() {
       >
         {(limit) => (
           <Item key={limit.name} mark={<Status word={wordFor(limit)} />} title={<Name of={limit.name} />}>
-            {limit.rules.map((rule) => (
-              <p key={allowed(rule)} class="settings-rule">
-                <Bar share={rule.used / rule.limit}>
+            <Lines
+              columns="144px 1fr"
+              of={limit.rules.map((rule) => [
+                <Bar key="used" share={rule.used / rule.limit}>
                   {Math.round(rule.used)} of {rule.limit} used
-                </Bar>
-                <span class="quiet">{allowed(rule)}</span>
-              </p>
-            ))}
+                </Bar>,
+                <Quiet key="most" of={allowed(rule)} />,
+              ])}
+            />
             <p class="quiet">
               {limit.waiting || "none"} waiting
               {limit.paused_until && <Ago label=" · calls stopped, next" at={limit.paused_until} />}

@@ -1,10 +1,9 @@
-import { useRef, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { type Answer, get, type Item as ItemOf, type Result } from "../../data/api.ts";
 import { timeNow } from "../../data/clock.ts";
 import { may } from "../../data/session.ts";
 import { usePages } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
-import { useWalk } from "../../frame/keys.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Act } from "../../parts/act.tsx";
 import { groupOf, ruleOf } from "../../parts/alert-words.ts";
@@ -45,8 +44,6 @@ async function pageOf(filters: object & { state?: string }, cursor: string | und
 }
 
 export function Alerts() {
-  const list = useRef<HTMLUListElement>(null);
-  useWalk(list);
   const filters = useFilters(FILTERS);
   const pages = usePages((cursor) => pageOf(filters, cursor), [JSON.stringify(filters)], {
     isAbout: ({ kind, data }) => kind === "action" && /mute/.test(String(data.verb)),
@@ -59,7 +56,7 @@ export function Alerts() {
       <FilterBar filters={FILTERS} />
       {line}
       {isUnheard && <Channels />}
-      <Items list={list} pages={pages} noun={["alert", "alerts"]} filters={filters} empty="No alert fired in the last 30 days.">
+      <Items pages={pages} noun={["alert", "alerts"]} filters={filters} empty="No alert fired in the last 30 days.">
         {(alert) => <Row key={alert.id} alert={alert} ask={() => ask(Mute, { alert })} />}
       </Items>
     </>
