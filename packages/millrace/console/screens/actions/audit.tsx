@@ -3,7 +3,7 @@ import { useData, useList } from "../../data/use-data.ts";
 import { FilterBar, SINCE, useFilters } from "../../frame/filters.tsx";
 import { go, hrefOf, Link, usePlace } from "../../frame/router.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
-import { Empty, LinkTo, Pairs, ProblemNote, Views } from "../../parts/page.tsx";
+import { LinkTo, Pairs, ProblemNote, Views } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";
 import { Ago, exact, Id, Moment, Quiet } from "../../parts/text.tsx";
@@ -87,7 +87,6 @@ export function Audit() {
       (!instance || data.instance_id === instance) &&
       (!result || data.result === result));
   const pages = useList("/v1/audit", { ...filters, bulk: eachOrOne }, { isAbout: isWanted });
-  const isFiltered = Object.keys(filters).length > 0;
   return (
     <>
       <h1>Audit</h1>
@@ -97,13 +96,8 @@ export function Audit() {
         label="Audit"
         pages={pages}
         noun={["action", "actions"]}
-        empty={
-          <Empty>
-            {isFiltered
-              ? "No action matches these filters. Names must match exactly. Clear shows all."
-              : "No actions yet. Each retry, answer, replay or skip adds a row with its actor and reason, also when it was refused."}
-          </Empty>
-        }
+        filters={filters}
+        empty="No actions yet. Each retry, answer, replay or skip adds a row with its actor and reason, also when it was refused."
         columns={COLUMNS}
         below={(one) => <Below of={one} />}
         hrefOf={(one) => hrefOf("audit", { ...filters, row: rowOf(one) })}

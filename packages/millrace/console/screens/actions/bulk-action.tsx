@@ -6,7 +6,7 @@ import { useKeys } from "../../frame/keys.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Act } from "../../parts/act.tsx";
 import { useActs } from "../../parts/ask.tsx";
-import { Button, Empty, Facts, Lost, Pairs, ProblemNote } from "../../parts/page.tsx";
+import { Button, Facts, Lost, Pairs, ProblemNote } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";
 import { Ago, copied, Id, Moment, shortId, Text } from "../../parts/text.tsx";
@@ -131,11 +131,7 @@ function Results({ bulk: { id, verb } }: { bulk: Bulk }) {
         label="Results"
         pages={pages}
         noun={["item", "items"]}
-        empty={
-          <Empty>
-            {result ? `No item is ${resultOf(verb, result)} so far.` : "No results yet: the first stage starts within seconds."}
-          </Empty>
-        }
+        empty={result ? `No item is ${resultOf(verb, result)} so far.` : "No results yet: the first stage starts within seconds."}
         columns={columnsOf(verb)}
         {...opens(verb)}
       />
