@@ -10,17 +10,16 @@ import { type Column, Table } from "../../parts/table.tsx";
 import { duration, Quiet } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
 import { opened, type Schema, wordsOf } from "../send/schema.ts";
-import { graphOf, type Catalog as Whole } from "./graph.ts";
-import { Picture } from "./picture.tsx";
+import { graphOf, Picture, partsOfName, type Catalog as Whole } from "./picture.tsx";
 import "./catalog.css";
 
 type Message = Whole["messages"][number];
 type Workflow = Whole["workflows"][number];
 type Queue = Whole["queues"][number];
 
-/** A link to a part of the catalog. The name of a node begins with its kind, as in `workflow publish-article`. */
+/** A link to a part of the catalog, by the name of its node. */
 function LinkOf({ node }: { node: string }) {
-  return <Link to={hrefOf("catalog", node)}>{node.slice(node.indexOf(" ") + 1)}</Link>;
+  return <Link to={hrefOf("catalog", node)}>{partsOfName(node)[1]}</Link>;
 }
 
 const nodeOf = ({ kind, type }: Pick<Message, "kind" | "type">) => `${kind} ${type}`;
@@ -143,8 +142,7 @@ const CLASSES = {
 export function CatalogItem({ param }: ScreenProps) {
   const { data, problem } = useCatalog();
   if (!data) return <Reading problem={problem} />;
-  const at = param.indexOf(" ");
-  const [kind, name] = [param.slice(0, at), param.slice(at + 1)];
+  const [kind, name] = partsOfName(param);
   const workflow = data.workflows.find((one) => kind === "workflow" && one.name === name);
   const message = data.messages.find((one) => one.kind === kind && one.type === name);
   const queue = data.queues.find((one) => kind === "queue" && one.name === name);
