@@ -9,7 +9,6 @@ import { session } from "./session.ts";
 export interface Data<T> {
   data: T | undefined;
   problem: Problem | undefined;
-  isLoading: boolean;
   again: () => void;
   /** Reloads the data after a delay. Several calls within the delay cause one reload. */
   soon: () => void;
@@ -28,24 +27,16 @@ type About = readonly string[] | ((event: LiveEvent) => boolean);
  */
 export function useData<T>(load: () => Promise<Result<T>>, depends: readonly unknown[], about: About = []): Data<T> {
   const isAbout = typeof about === "function" ? about : ({ kind }: LiveEvent) => about.includes(kind);
-  const [held, hold] = useState<{ data?: T | undefined; problem?: Problem | undefined; isLoading: boolean }>({ isLoading: true });
+  const [held, hold] = useState<{ data?: T | undefined; problem?: Problem | undefined }>({});
   const nth = useCell(session, (one) => one.nth);
-  const latest = useRef({
-    load,
-    isAbout,
-    turn: 0,
-    isOut: false,
-    isAsked: false,
-    timer: undefined as ReturnType<typeof setTimeout> | undefined,
-  });
-  latest.current.load = load;
-  latest.current.isAbout = isAbout;
+  const begun = { turn: 0, isOut: false, isAsked: false, timer: undefined as ReturnType<typeof setTimeout> | undefined };
+  const latest = useRef({ load, isAbout, ...begun });
+  Object.assign(latest.current, { load, isAbout });
 
   /** Loads data immediately and ignores the result of a running load, because this result may belong to previous values of `depends`. */
   const look = useCallback(async () => {
     const turn = ++latest.current.turn;
     Object.assign(latest.current, { isOut: true, isAsked: false });
-    hold((before) => ({ ...before, isLoading: true }));
     const askedAt = Date.now();
     const result = await latest.current.load();
     if (turn !== latest.current.turn) return;
@@ -54,9 +45,7 @@ export function useData<T>(load: () => Promise<Result<T>>, depends: readonly unk
       heardNow();
       caughtUp(latest, askedAt);
     }
-    hold((before) =>
-      result.ok ? { data: result.data, isLoading: false } : { data: before.data, problem: result.problem, isLoading: false },
-    );
+    hold(({ data }) => (result.ok ? { data: result.data } : { data, problem: result.problem }));
     if (latest.current.isAsked) void look();
   }, []);
   const again = useCallback(() => {
@@ -64,9 +53,7 @@ export function useData<T>(load: () => Promise<Result<T>>, depends: readonly unk
     else void look();
   }, []);
 
-  useEffect(() => {
-    hold({ isLoading: true });
-  }, depends);
+  useEffect(() => hold({}), depends);
   useEffect(() => void look(), [...depends, nth]);
 
   useEffect(() => {
@@ -97,7 +84,7 @@ export function useData<T>(load: () => Promise<Result<T>>, depends: readonly unk
     };
   }, []);
 
-  return { data: held.data, problem: held.problem, isLoading: held.isLoading, again, soon };
+  return { data: held.data, problem: held.problem, again, soon };
 }
 
 interface Page<Row> {

@@ -1,11 +1,13 @@
-import type { RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useCell } from "../data/cell.ts";
 import { look, session, signOut, tryAgain } from "../data/session.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { Button, ProblemNote } from "../parts/page.tsx";
 
-function TokenForm({ field }: { field: RefObject<HTMLInputElement> }) {
+function TokenForm() {
+  const field = useRef<HTMLInputElement>(null);
+  // In a dialog the browser would focus the button.
+  useEffect(() => field.current?.focus(), []);
   const [isAsking, setAsking] = useState(false);
   const { why } = useCell(session);
   const submit = async (event: Event) => {
@@ -42,29 +44,20 @@ function TokenForm({ field }: { field: RefObject<HTMLInputElement> }) {
   );
 }
 
-/** Focuses a field when the field is shown. In a dialog the browser would focus the button. */
-function useFocused(): RefObject<HTMLInputElement> {
-  const field = useRef<HTMLInputElement>(null);
-  useEffect(() => field.current?.focus(), []);
-  return field;
-}
-
 export function SignIn() {
-  const field = useFocused();
   return (
     <main class="sign-in">
       <h1>Millrace</h1>
-      <TokenForm field={field} />
+      <TokenForm />
     </main>
   );
 }
 
 export function SignInAgain() {
-  const field = useFocused();
   return (
     <Dialog title="Sign in again">
       <p>The page keeps your place and your open dialogs. The data is not updated until you sign in.</p>
-      <TokenForm field={field} />
+      <TokenForm />
       <p>
         <Button press={signOut}>Sign out and discard open dialogs</Button>
       </p>

@@ -2,14 +2,13 @@ import { get, type Item } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
 import { useData, useList } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
-import { useKeys } from "../../frame/keys.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Act } from "../../parts/act.tsx";
 import { useActs } from "../../parts/ask.tsx";
 import { Button, Facts, Lost, Pairs, ProblemNote } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";
-import { Ago, copied, Id, Moment, shortId, Text } from "../../parts/text.tsx";
+import { Ago, Id, Moment, shortId, Text } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
 import "./actions.css";
 import { Bar, type Bulk, begun, counted, listOf, meaningOf, nounOf, resultOf, Scope, targetOf, titleOf } from "./words.tsx";
@@ -55,8 +54,7 @@ function Target({ verb, of }: { verb: string; of: BulkItem }) {
 
 export function BulkAction({ param: id }: ScreenProps) {
   const { data: bulk, problem, again } = useData(() => get("/v1/bulk-actions/:id", { param: { id } }), [id], moves);
-  const { ask, say, line } = useActs(again);
-  useKeys({ c: () => void copied(id).then((done) => done && say("Id copied.")) });
+  const { ask, line } = useActs(again, { id });
   if (!bulk) return <Lost title="Bulk action" problem={problem} all={["actions", "All bulk actions"]} />;
   const canResume = bulk.state === "stopped" || (bulk.state === "aborted" && bulk.left > 0);
   return (

@@ -2,13 +2,12 @@ import { useEffect, useState } from "preact/hooks";
 import { type Answer, get } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
 import { type Data, useData } from "../../data/use-data.ts";
-import { useKeys } from "../../frame/keys.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Act } from "../../parts/act.tsx";
 import { type Asker, useActs } from "../../parts/ask.tsx";
 import { Button, Code, Facts, LinkTo, Lost, ProblemNote } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
-import { Ago, copied, Id, Text } from "../../parts/text.tsx";
+import { Ago, Id, Text } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
 import { isAboutLetters, nameOf } from "./dead-letters.tsx";
 import { type Detail, PlanOfReplay, type ReplayPlan, useDraft, Workbench } from "./workbench.tsx";
@@ -34,8 +33,7 @@ function Known({
 }: { letter: Detail; reveal: (() => void) | undefined } & Pick<Data<Detail>, "problem" | "again">) {
   const draft = useDraft(letter);
   const { id, message_type: type, state, cause, correlation_id: job } = letter;
-  const { ask, say, line } = useActs(again);
-  useKeys({ c: () => void copied(id).then((isCopied) => isCopied && say("Id copied.")) });
+  const { ask, line } = useActs(again, { id });
   const isOpen = state === "open";
   const mayAct = isOpen && may("operate");
   const replay = () => ask(Replay, { letter, body: draft.body });

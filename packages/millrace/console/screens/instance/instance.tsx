@@ -2,14 +2,13 @@ import { useEffect, useState } from "preact/hooks";
 import { useExplained } from "../../data/explained.ts";
 import { may } from "../../data/session.ts";
 import { useData, useStream } from "../../data/use-data.ts";
-import { useKeys } from "../../frame/keys.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { AnswerDoubt, AnswerQuestion, type DoubtVerb, type Follows } from "../../parts/answer.tsx";
 import { useActs } from "../../parts/ask.tsx";
 import { Json } from "../../parts/json.tsx";
 import { Button, Facts, Lost, ProblemNote } from "../../parts/page.tsx";
 import { InstanceStatus, Status } from "../../parts/status.tsx";
-import { Ago, copied, duration, Id, Moment } from "../../parts/text.tsx";
+import { Ago, duration, Id, Moment } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
 import { ActButtons, AskAct, type Asked } from "./acts.tsx";
 import { Cause, OpenDoubt, OpenQuestion } from "./cause.tsx";
@@ -41,8 +40,7 @@ export function Instance({ param: id }: ScreenProps) {
     ({ kind, data }) => (kind === "instance" && data.id === id) || ((kind === "action" || kind === "doubt") && data.instance_id === id),
   );
   useStream(`/v1/instances/${encodeURIComponent(id)}/stream`, data !== undefined && !OVER.has(data.instance.status), soon);
-  const { ask, say, line } = useActs(again, RECORDED);
-  useKeys({ c: () => void copied(id).then((done) => done && say("Id copied.")) });
+  const { ask, say, line } = useActs(again, { id, after: RECORDED });
   // The result of an action disappears when the instance has changed since, and no longer executes steps.
   useEffect(() => {
     if (data && AT_REST.has(data.instance.status)) say("");
