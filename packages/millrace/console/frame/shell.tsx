@@ -9,6 +9,7 @@ import { session, signOut } from "../data/session.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { LOCAL_ZONE, rounded, timeZone, zone } from "../parts/text.tsx";
+import { markEdges } from "../parts/wide.tsx";
 import { SCREENS, screenAt } from "../screens/index.ts";
 import { isSheetShown, singleKeys, useKeys } from "./keys.ts";
 import { go, hrefOf, Link, type Place, usePlace } from "./router.tsx";
@@ -29,11 +30,7 @@ export function Shell() {
     document.title = `${waiting > 0 ? `(${waiting}) ` : ""}${screen.title} · Millrace`;
   }, [screen, waiting]);
   // The navigation scrolls in a narrow window. The current entry is kept visible, and the sides with hidden entries are marked.
-  const mark = () => {
-    const { scrollLeft = 0, clientWidth = 0, scrollWidth = 0, parentElement } = navigation.current ?? {};
-    parentElement?.toggleAttribute("data-left", scrollLeft > 1);
-    parentElement?.toggleAttribute("data-right", scrollLeft + clientWidth < scrollWidth - 1);
-  };
+  const mark = () => markEdges(navigation.current, navigation.current?.parentElement);
   useEffect(() => {
     const look = () => {
       const current = navigation.current?.querySelector<HTMLElement>("[aria-current]");
@@ -67,7 +64,7 @@ export function Shell() {
         </div>
         <div class="screens">
           <nav aria-label="Screens" ref={navigation} onScroll={mark}>
-            {SCREENS.filter(({ isInNavigation }) => isInNavigation).map((one) => (
+            {SCREENS.filter(({ under }) => under === undefined).map((one) => (
               <Link key={one.name} to={hrefOf(one.path)} aria-current={(screen.under ?? screen.name) === one.name ? "page" : undefined}>
                 {one.title}
               </Link>

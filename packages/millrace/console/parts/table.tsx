@@ -79,9 +79,13 @@ export function Table<Row extends object>(props: TableProps<Row>) {
   // If the screen has several tables, the focused table handles the keys. If no table has the focus, the first table handles the keys.
   const isMeant = () =>
     body.current === (document.activeElement?.closest("tbody") ?? document.querySelector("main table[aria-rowcount] tbody"));
+  const isRow = () => document.activeElement?.parentElement === body.current;
   useKeys({
     j: () => isMeant() && focus(Math.min(at + 1, rows.length - 1)),
     k: () => isMeant() && focus(Math.max(at - 1, 0)),
+    ArrowDown: () => isRow() && focus(Math.min(at + 1, rows.length - 1)),
+    ArrowUp: () => isRow() && focus(Math.max(at - 1, 0)),
+    Enter: () => isRow() && open(rows[at]),
     ...(select && { x: () => isMeant() && turn(rows[at]) }),
   });
 
@@ -131,14 +135,6 @@ export function Table<Row extends object>(props: TableProps<Row>) {
               tabIndex={name === current || (at < 0 && index === 0) ? 0 : -1}
               onFocus={() => setCurrent(name)}
               onClick={(event) => (event.target as Element).closest("a, button, input") || getSelection()?.toString() || open(row)}
-              onKeyDown={(event) => {
-                if (event.target !== event.currentTarget || event.ctrlKey || event.metaKey) return;
-                if (event.key === "Enter") open(row);
-                else if (event.key === "ArrowDown") focus(Math.min(at + 1, rows.length - 1));
-                else if (event.key === "ArrowUp") focus(Math.max(at - 1, 0));
-                else return;
-                event.preventDefault();
-              }}
             >
               {select && (
                 <td>

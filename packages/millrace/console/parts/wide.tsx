@@ -5,6 +5,13 @@ import "./wide.css";
 /** The minimum scale of a picture. A picture that is too wide at this scale can be scrolled. */
 const SMALLEST = 0.7;
 
+/** Marks the sides on which a box can be scrolled to more content. The mark is on the box, or on another element. */
+export function markEdges(box: HTMLElement | null, marked: HTMLElement | null | undefined = box): void {
+  if (!box || !marked) return;
+  const { scrollLeft, scrollWidth, clientWidth } = box;
+  marked.dataset.more = [scrollLeft > 1 && "left", scrollLeft + clientWidth < scrollWidth - 1 && "right"].filter(Boolean).join(" ");
+}
+
 interface WideProps {
   label: string;
   class?: string;
@@ -19,13 +26,9 @@ interface WideProps {
 export function Wide({ label, class: name = "", width, children }: WideProps) {
   const box = useRef<HTMLElement>(null);
   const [room, setRoom] = useState(0);
-  const [more, setMore] = useState("");
   const fit = room > 0 && width > 0 ? room / width : 1;
-  const scale = fit >= 1 ? 1 : fit >= SMALLEST ? fit : 1;
-  const look = () => {
-    const { scrollLeft = 0, scrollWidth = 0, clientWidth = 0 } = box.current ?? {};
-    setMore([scrollLeft > 1 && "left", scrollLeft + clientWidth < scrollWidth - 1 && "right"].filter(Boolean).join(" "));
-  };
+  const scale = fit >= SMALLEST && fit < 1 ? fit : 1;
+  const look = () => markEdges(box.current);
   useEffect(() => {
     if (!box.current) return;
     const watch = new ResizeObserver(([entry]) => setRoom(entry?.contentRect.width ?? 0));
@@ -36,7 +39,7 @@ export function Wide({ label, class: name = "", width, children }: WideProps) {
   return (
     <>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content needs keyboard access */}
-      <section ref={box} class={`wide ${name}`} tabIndex={0} aria-label={label} data-more={more || undefined} onScroll={look}>
+      <section ref={box} class={`wide ${name}`} tabIndex={0} aria-label={label} onScroll={look}>
         {children(scale)}
       </section>
       {scale === 1 && fit < 1 && <p class="quiet wider">Wider than this window: scroll sideways, with ← and → when it has the focus.</p>}

@@ -6,11 +6,11 @@ export interface Screen {
   path: string;
   title: string;
   component: ComponentType<ScreenProps>;
+  /** The key after `g` that opens the screen. */
   key?: string;
-  isInNavigation?: boolean;
   /** True if the screen's path is followed by an id. */
   takesName?: boolean;
-  /** The navigation entry that is marked as current while this screen is open. Default: the entry of this screen. */
+  /** The screen whose navigation entry is marked as current while this screen is open. Default: this screen has its own entry. */
   under?: string;
 }
 
