@@ -20,7 +20,7 @@ export const MAY_IMPORT: Record<string, readonly string[]> = {
   "engine/topology": ["engine/contract", "engine/store", "engine/workflow", "engine/lanes"],
   "engine/intake": [...CORE, "engine/recorder", "engine/workflow", "engine/signals", "engine/topology", "engine/observe"],
   // The report of a run's end to the callback address in its command, by a workflow of the engine.
-  "engine/callbacks": [...CORE, "engine/guard", "engine/workflow", "engine/intake", "engine/limits"],
+  "engine/callbacks": [...CORE, "engine/recorder", "engine/guard", "engine/workflow", "engine/intake", "engine/limits"],
   // Notifications of operators, also by a workflow of the engine.
   "engine/alerts": [...CORE, "engine/recorder", "engine/guard", "engine/workflow", "engine/topology", "engine/callbacks", "engine/observe"],
   "engine/access": ["engine/contract", "engine/store", "engine/topology"],

@@ -12,6 +12,7 @@ import {
   FAILED,
   GOING_ON,
   INSTANCE_STATUSES,
+  IS_INDEXED_AS_IN_TURN,
   IS_INDEXED_AS_OVER,
   IS_INDEXED_AS_STOPPED,
   IS_INDEXED_AS_UNDER_WAY,
@@ -95,6 +96,8 @@ const TRIALS: Record<string, Trial> = {
   beginUndo: { given: ["done"], statements: [run.beginUndo(next, ACTION)] },
   beginCancel: { statements: [stop.beginCancel(next, ACTION)] },
   markStopped: { statements: [stop.markStopped(next)] },
+  jumpQueue: { statements: [true, false].map((toFront) => accept.jumpQueue({ id: ID, tenantId: TENANT }, toFront)) },
+  askForSlot: { statements: [accept.askForSlot([ID])] },
   markPaused: { statements: [stop.markPaused(next, false)] },
   markResumed: { statements: [stop.markResumed(next)] },
   "markResumed after a step": { given: ["done"], statements: [stop.markResumed(next)] },
@@ -142,7 +145,9 @@ const NO_TRANSITIONS = [
   "moveDue",
   "ofGone",
   "selectChild",
+  "selectInTurn",
   "selectLeft",
+  "selectNextInSlot",
   "selectRun",
   "selectStored",
   "selectUntoldEnd",
@@ -227,6 +232,12 @@ describe("The statuses of an instance", () => {
     expect(INSTANCE_STATUSES.filter((status) => !arrows.some(([, to]) => to === status))).toEqual([]);
     expect(INSTANCE_STATUSES.filter((status) => !arrows.some(([from]) => from === status))).toEqual([]);
   });
+});
+
+it("the indexes of slots have the conditions of the statements that read them", () => {
+  const conditionOf = (index: string) => (db.prepare("SELECT sql FROM sqlite_master WHERE name = ?").get(index) as { sql: string }).sql;
+  expect(conditionOf("millrace_instances_in_turn").endsWith(`WHERE ${IS_INDEXED_AS_IN_TURN.fragment}`)).toBe(true);
+  expect(conditionOf("millrace_instances_in_slot").endsWith(`slot_turn IS NULL AND ${IS_INDEXED_AS_UNDER_WAY.fragment}`)).toBe(true);
 });
 
 /** The values that a condition lists. */

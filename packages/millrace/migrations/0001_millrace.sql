@@ -339,7 +339,14 @@ CREATE TABLE millrace_instances (
   parent          TEXT    CHECK (parent IS NULL OR length(parent) = 32),
   parent_step     TEXT    CHECK ((parent_step IS NULL) = (parent IS NULL)),
   -- The result of a complete child as JSON: the result, or its place in R2.
-  result          TEXT    CHECK (result IS NULL OR json_valid(result))
+  result          TEXT    CHECK (result IS NULL OR json_valid(result)),
+  -- A digest of the key of the slots. NULL if the workflow has no limit.
+  slot            TEXT,
+  -- The place of an instance that waits for a slot: the time of its acceptance or its due time, or an earlier time if an operator moved it.
+  -- NULL for an instance that has got a slot or needs none.
+  slot_turn       INTEGER CHECK (slot_turn IS NULL OR slot IS NOT NULL),
+  -- The limit of the slots at the acceptance, as JSON.
+  flow            TEXT    CHECK (flow IS NULL OR json_valid(flow))
 ) STRICT;
 CREATE INDEX millrace_instances_by_parent ON millrace_instances (tenant_id, parent, accepted_at, id) WHERE parent IS NOT NULL;
 CREATE INDEX millrace_instances_by_time ON millrace_instances (tenant_id, accepted_at, id);
@@ -362,6 +369,15 @@ CREATE TRIGGER millrace_instance_errored AFTER UPDATE OF status, cause ON millra
 CREATE TRIGGER millrace_instance_removed AFTER DELETE ON millrace_instances WHEN OLD.status = 'errored' AND OLD.cause IS NOT NULL BEGIN DELETE FROM millrace_causes WHERE tenant_id = OLD.tenant_id AND kind = 'instance' AND id = OLD.cause AND count <= 1; UPDATE millrace_causes SET count = count - 1 WHERE tenant_id = OLD.tenant_id AND kind = 'instance' AND id = OLD.cause; END;
 -- Each end of a child becomes an event for the wait of its parent, in the write that records the end, whichever statement records the end.
 CREATE TRIGGER millrace_child_ended AFTER UPDATE OF status ON millrace_instances WHEN NEW.parent IS NOT NULL AND NEW.status IN ('complete', 'errored', 'terminated', 'dead', 'skipped') AND (NEW.status <> OLD.status OR NEW.run <> OLD.run) BEGIN INSERT INTO millrace_signals (id, tenant_id, type, subject, envelope, received_at) VALUES (NEW.id || '-' || NEW.run || '-' || NEW.status, NEW.tenant_id, 'millrace/child', NEW.id, json_object('child', NEW.id, 'run', NEW.run, 'status', NEW.status, 'error', json(NEW.error), 'result', json(iif(NEW.status = 'complete', NEW.result, NULL))), CAST(unixepoch('subsec') * 1000 AS INTEGER)) ON CONFLICT (id) DO NOTHING; UPDATE millrace_waits SET signal_id = NEW.id || '-' || NEW.run || '-' || NEW.status, told_at = NULL WHERE instance_id = NEW.parent AND name = NEW.parent_step AND subject = NEW.id; UPDATE millrace_instances SET check_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) + 10000 WHERE id = NEW.parent AND check_at > CAST(unixepoch('subsec') * 1000 AS INTEGER) + 10000; END;
+-- An instance with a slot key waits until its slot_turn is NULL. Each insert, each end and each further try of a waiting instance gives at most
+-- one slot to the first waiting instance of the key, in the same write.
+CREATE INDEX millrace_instances_in_turn ON millrace_instances (slot, slot_turn) WHERE slot_turn IS NOT NULL AND status IN ('accepted', 'queued');
+CREATE INDEX millrace_instances_in_slot ON millrace_instances (slot)
+  WHERE slot IS NOT NULL AND slot_turn IS NULL AND status NOT IN ('complete', 'errored', 'terminated', 'dead', 'skipped');
+CREATE TRIGGER millrace_slot_asked AFTER INSERT ON millrace_instances WHEN NEW.slot_turn IS NOT NULL BEGIN UPDATE millrace_instances SET slot_turn = NULL, updated_at = CAST(unixepoch('subsec') * 1000 AS INTEGER), check_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) + 10000 WHERE id = (SELECT id FROM millrace_instances w WHERE w.slot = NEW.slot AND w.slot_turn IS NOT NULL AND w.status IN ('accepted', 'queued') AND w.slot_turn <= CAST(unixepoch('subsec') * 1000 AS INTEGER) ORDER BY w.slot_turn, w.rowid LIMIT 1) AND flow->>'limit' > (SELECT count(*) FROM millrace_instances h WHERE h.slot = NEW.slot AND h.slot_turn IS NULL AND h.status NOT IN ('complete', 'errored', 'terminated', 'dead', 'skipped')); END;
+CREATE TRIGGER millrace_slot_freed AFTER UPDATE OF status, slot_turn ON millrace_instances WHEN NEW.slot IS NOT NULL AND NEW.status NOT IN ('running', 'waiting', 'paused', 'in_doubt') BEGIN UPDATE millrace_instances SET slot_turn = NULL, updated_at = CAST(unixepoch('subsec') * 1000 AS INTEGER), check_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) + 10000 WHERE id = (SELECT id FROM millrace_instances w WHERE w.slot = NEW.slot AND w.slot_turn IS NOT NULL AND w.status IN ('accepted', 'queued') AND w.slot_turn <= CAST(unixepoch('subsec') * 1000 AS INTEGER) ORDER BY w.slot_turn, w.rowid LIMIT 1) AND flow->>'limit' > (SELECT count(*) FROM millrace_instances h WHERE h.slot = NEW.slot AND h.slot_turn IS NULL AND h.status NOT IN ('complete', 'errored', 'terminated', 'dead', 'skipped')); END;
+-- A run that an operator starts, or that is found on the platform, occupies a slot although it had none.
+CREATE TRIGGER millrace_slot_taken AFTER UPDATE OF status ON millrace_instances WHEN NEW.slot_turn IS NOT NULL AND NEW.undo IS NULL AND NEW.status IN ('running', 'waiting', 'in_doubt') BEGIN UPDATE millrace_instances SET slot_turn = NULL WHERE id = NEW.id; END;
 CREATE INDEX millrace_instances_errored_by_workflow ON millrace_instances (workflow, updated_at) WHERE status = 'errored';
 
 CREATE TABLE millrace_lanes (

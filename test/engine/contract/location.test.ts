@@ -1,6 +1,6 @@
 import { keeperOf, placed } from "millrace/worker";
 import { expect, it } from "vitest";
-import { startInstances } from "../../../packages/millrace/src/intake/start.ts";
+import { startInstances } from "../../../packages/millrace/src/recorder/start.ts";
 import { envelopeOf, fresh, probeEnv, reaches, start } from "../harness.ts";
 
 const env = { ...probeEnv, LOCATION_HINT: "weur" };

@@ -1,7 +1,7 @@
 import { defineWorkflow, sql } from "millrace";
 import { instances } from "millrace/operate";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { startInstances } from "../../../packages/millrace/src/intake/start.ts";
+import { startInstances } from "../../../packages/millrace/src/recorder/start.ts";
 import { lab } from "../../probe/lab.ts";
 import { envelopeOf, fresh, operator, probeEnv, reaches, rows } from "../harness.ts";
 import { LAB, platformReaches, refuse, runLab } from "../lab.ts";

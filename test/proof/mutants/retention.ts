@@ -8,8 +8,8 @@ const TEST = "test/engine/keeper/retention.test.ts";
 export const RETENTION = mutantsOf("retention", {
   "the command of a pruned key runs again": {
     file: "packages/millrace/src/store/instances/accept.ts",
-    find: "1, ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}\n    FROM given WHERE NOT ${isPruned(ID)}",
-    put: "1, ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}\n    FROM given WHERE true",
+    find: "${HELD_MS})\n    FROM given WHERE NOT ${isPruned(ID)}",
+    put: "${HELD_MS})\n    FROM given WHERE true",
     killedBy: TEST,
   },
   "a pruned instance leaves no tombstone": {

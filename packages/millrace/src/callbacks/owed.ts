@@ -5,7 +5,7 @@ import type { Elsewhere } from "../contract/elsewhere.ts";
 import type { Portion } from "../contract/patience.ts";
 import { nextHop } from "../contract/trace.ts";
 import { type Acceptance, acceptance, acceptanceChunks } from "../intake/accept/accept.ts";
-import { startInstances } from "../intake/start.ts";
+import { startInstances } from "../recorder/start.ts";
 import { atomically, query } from "../store/d1/retry.ts";
 import { takeIn } from "../store/instances/accept.ts";
 import { noteCalled, type OwedCall, selectOwed } from "../store/instances/callback.ts";

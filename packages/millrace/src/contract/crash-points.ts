@@ -12,6 +12,7 @@ const OF_INSTANCES = [
   "ended, callback not stored",
   "child ended, parent not notified",
   "parent notified, not recorded",
+  "slot given, next not started",
   "L12 ended, lane not notified",
   "platform run stopped, not restarted",
   "operator signal stored, not sent",

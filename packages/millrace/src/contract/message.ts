@@ -290,7 +290,8 @@ function checkedBySchema<Payload>({ type, payload }: MessageDefinition<Payload>,
  * Derives a key or a subject. When the function throws, the payload is refused with `invalid_payload`. A result that is no string is a
  * mistake in the definition, which no payload can fix: `config_invalid`.
  */
-function derived<Payload, Made extends string | readonly string[]>(
+/** A function of a definition that derives a text or a list from the payload. Errors: `invalid_payload` if the function throws. */
+export function derived<Payload, Made extends string | readonly string[]>(
   type: string,
   what: string,
   make: (payload: Payload) => Made,

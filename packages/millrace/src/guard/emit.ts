@@ -2,6 +2,7 @@ import { address } from "../contract/address.ts";
 import { assertSendable, type EngineEnv } from "../contract/bindings.ts";
 import { durationMs } from "../contract/duration.ts";
 import type { Envelope } from "../contract/envelope.ts";
+import { flowOf } from "../contract/flow.ts";
 import { type EntryKey, eventKey, fingerprintOf, instanceId, messageId } from "../contract/ids.ts";
 import type { Draft, Performer } from "../contract/message.ts";
 import { payloadFingerprint } from "../contract/payload.ts";
@@ -37,7 +38,7 @@ export function addressEmitted(
         owner: eventKey(entry, index),
       });
       const queue = queueFor(draft.queue, envelope);
-      const child = draft.child && childOf(draft.child, { envelope, queue, entry, by: workflow });
+      const child = draft.child && childOf(draft.child, { envelope, queue, entry, by: workflow, payload: draft.payload });
       return {
         id: messageId(envelope),
         queue,
@@ -54,9 +55,14 @@ interface ChildOf {
   readonly queue: string;
   readonly entry: EntryKey;
   readonly by: string;
+  readonly payload: unknown;
 }
 
-function childOf({ name, version = currentVersion(name), deadline }: Performer, { envelope, queue, entry, by }: ChildOf): NewChild {
+function childOf(
+  { name, version = currentVersion(name), deadline }: Performer,
+  { envelope, queue, entry, by, payload }: ChildOf,
+): NewChild {
+  const flow = flowOf(name, envelope, payload);
   return {
     id: instanceId(envelope.tenant_id, name, envelope.idempotency_key),
     workflow: name,
@@ -67,6 +73,7 @@ function childOf({ name, version = currentVersion(name), deadline }: Performer, 
     parent: entry.instanceId,
     step: labelOf(entry.step.slice(CHILD_PREFIX.length), entry.item),
     by,
+    ...(flow && { flow }),
     ...(deadline !== undefined && { deadlineMs: durationMs(deadline) }),
   };
 }

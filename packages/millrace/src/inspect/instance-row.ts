@@ -6,7 +6,7 @@ import { hasVersion, versionMissing } from "../contract/workflow-versions.ts";
 import { type Failure, ShownFailure } from "../pass/failure.ts";
 import type { Row } from "../store/d1/retry.ts";
 import { IS_OVERDUE } from "../store/instances/overdue.ts";
-import { BEGUN, INSTANCE_STATUSES, ON_ITS_WAY, UNSEEN } from "../store/instances/status.ts";
+import { BEGUN, INSTANCE_STATUSES, IS_INDEXED_AS_IN_TURN, ON_ITS_WAY, UNSEEN, WAITS_FOR_SLOT } from "../store/instances/status.ts";
 import { pauseOf } from "../store/pauses.ts";
 import { ENDED_CHILD } from "../store/waits.ts";
 
@@ -61,7 +61,8 @@ export const Instance = z
       .max(MOST_WAITS)
       .meta({ description: "Awaited events, answers and children, at most 20. For a sleep see `sleeping`." }),
     held: z.string().nullable().meta({
-      description: "The pause of the workflow or queue that keeps the instance from starting, with its actor and reason. Null otherwise.",
+      description:
+        "The reason why the instance does not start: the pause of its workflow or queue, or the wait for a slot of its workflow's `concurrency`. Null otherwise.",
     }),
     retrying: z
       .object({
@@ -130,7 +131,17 @@ export const IS_WAITING = fragment(`(undo IS NULL AND (
   EXISTS (SELECT 1 FROM millrace_waits WHERE millrace_waits.instance_id = millrace_instances.id AND signal_id IS NULL AND over_at IS NULL)
   OR EXISTS (SELECT 1 FROM millrace_approvals WHERE millrace_approvals.instance_id = millrace_instances.id AND state = 'pending')))`);
 
-const HELD = fragment(`CASE WHEN status IN ${UNSEEN.fragment} THEN ${pauseOf("'Paused by ' || p.actor || ': ' || p.reason").fragment} END`);
+const MOST_BEFORE = 100;
+
+/** The number of instances that get a slot before this instance, at most `MOST_BEFORE`. */
+const BEFORE = `(SELECT count(*) FROM (SELECT 1 FROM (
+      SELECT slot_turn AS turn, rowid AS nth FROM millrace_instances w
+      WHERE w.slot = millrace_instances.slot AND ${IS_INDEXED_AS_IN_TURN.fragment})
+    WHERE (turn, nth) < (millrace_instances.slot_turn, millrace_instances.rowid) LIMIT ${MOST_BEFORE}))`;
+
+const HELD = fragment(`CASE WHEN status IN ${UNSEEN.fragment} THEN coalesce(
+    ${pauseOf("'Paused by ' || p.actor || ': ' || p.reason").fragment},
+    iif(${WAITS_FOR_SLOT.fragment}, printf('Waits for one of %d slots of its key, after %d others.', flow->>'limit', ${BEFORE}), NULL)) END`);
 
 /** Columns for `instanceIn`. The column `last` contains the newest inbox entry; NULL for an instance without an entry. */
 export const INSTANCE_COLUMNS = fragment(`id, workflow, version, status, message_type, idempotency_key,

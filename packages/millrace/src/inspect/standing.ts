@@ -1,12 +1,13 @@
 import { isoOrNull } from "../contract/row.ts";
 import { fragment, now, type Statement, sql } from "../contract/sql.ts";
-import { ON_ITS_WAY } from "../store/instances/status.ts";
+import { ON_ITS_WAY, UNSEEN, WAITS_FOR_SLOT } from "../store/instances/status.ts";
+import { pauseOf } from "../store/pauses.ts";
 import type { StepRecord } from "./history.ts";
 import { type Instance, IS_WAITING } from "./instance-row.ts";
 
 type Standing = Pick<Instance, "retrying" | "sleeping">;
 
-export const STANDINGS = ["delayed", "retrying", "sleeping", "waiting"] as const;
+export const STANDINGS = ["delayed", "held", "retrying", "sleeping", "waiting"] as const;
 export type StandingName = (typeof STANDINGS)[number];
 
 const IS_RETRYING = fragment(`(status IN ${ON_ITS_WAY.fragment} AND (
@@ -15,6 +16,7 @@ const IS_RETRYING = fragment(`(status IN ${ON_ITS_WAY.fragment} AND (
 
 const STANDS: Readonly<Record<StandingName, Statement>> = {
   delayed: sql`AND status = 'accepted' AND due_at > ${now}`,
+  held: sql`AND status IN ${UNSEEN} AND (${WAITS_FOR_SLOT} OR ${pauseOf("1")} IS NOT NULL)`,
   retrying: sql`AND ${IS_RETRYING}`,
   sleeping: sql`AND status = 'waiting' AND undo IS NULL AND NOT ${IS_WAITING} AND NOT ${IS_RETRYING}`,
   waiting: sql`AND status IN ${ON_ITS_WAY} AND ${IS_WAITING}`,

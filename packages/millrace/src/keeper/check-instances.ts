@@ -11,16 +11,16 @@ import { readBrokenOff } from "../contract/told-error.ts";
 import { hasVersion } from "../contract/workflow-versions.ts";
 import { packChildResult } from "../guard/result.ts";
 import { askPlatform, nudge, restartFrom } from "../intake/platform.ts";
-import { startInstances } from "../intake/start.ts";
 import { type LoggedInstance, logEnd } from "../observe/log/instances.ts";
 import { countEnd } from "../observe/metrics/runs.ts";
 import { findSetBack } from "../operate/instances/set-back.ts";
+import { startInstances } from "../recorder/start.ts";
 import { tellAnswers } from "../signals/approval.ts";
 import { tellAgain } from "../signals/assign.ts";
 import { atomically } from "../store/d1/retry.ts";
 import { isInfrastructure } from "../store/d1/trouble.ts";
-import { markStarted } from "../store/instances/accept.ts";
-import { holdBack, releaseHeld } from "../store/instances/hold.ts";
+import { askForSlot, markStarted } from "../store/instances/accept.ts";
+import { HELD_MS, holdBack, releaseHeld } from "../store/instances/hold.ts";
 import { lookAtAll, noteLooked, noteRestarted } from "../store/instances/look.ts";
 import { type End, finishInstance, markRunning, revive } from "../store/instances/run.ts";
 import { FAILED, UNDER_WAY, UNSEEN } from "../store/instances/status.ts";
@@ -45,6 +45,7 @@ const VERSION_MS = 300_000;
  * - `asleep`: the instance has been idle for long
  * - `settled`: the instance needs no further check
  * - `held`: the instance must not start, because its workflow or queue is paused
+ * - `no slot`: the instance waits for a slot of its workflow's `concurrency`
  * - `lives`: the row has an end status, but the run is in progress
  * - `lacks version`: the deployed code does not have the version of the instance
  * - `restarted`: the platform ended the run because of an infrastructure error, and the keeper restarted the run
@@ -57,6 +58,7 @@ type Finding =
   | "settled"
   | "start"
   | "held"
+  | "no slot"
   | "running"
   | "lives"
   | "lacks version"
@@ -101,7 +103,7 @@ async function look(
   const turns = await turnsAmong(env, rows);
   const found = await Promise.all(
     rows.map(async (row) => {
-      const finding = row.promised ? "leave" : (turns.get(row.id) ?? (await find(row, backlog)));
+      const finding = row.promised ? "leave" : row.waits === 1 ? "no slot" : (turns.get(row.id) ?? (await find(row, backlog)));
       // A pause of the workflow does not stop the restart of a run that the platform has lost.
       return { row, finding: finding === "start" && line === "unseen" && row.held === 1 ? ("held" as const) : finding };
     }),
@@ -128,14 +130,17 @@ async function look(
               ? 0
               : finding === "in lane"
                 ? laneMs(row)
-                : finding === "lacks version"
-                  ? Math.min(VERSION_MS, pauseMs(row, false))
-                  : pauseMs(row, finding === "asleep" && !untold.has(row.id)),
-        seen: line === "seen" || !(finding === "leave" || finding === "in lane" || finding === "held" || failed.has(row.id)),
+                : finding === "no slot"
+                  ? HELD_MS
+                  : finding === "lacks version"
+                    ? Math.min(VERSION_MS, pauseMs(row, false))
+                    : pauseMs(row, finding === "asleep" && !untold.has(row.id)),
+        seen: line === "seen" || !(NOT_STARTED.has(finding) || failed.has(row.id)),
         hibernates: finding === "asleep",
       })),
     ),
     holdBack(having("held").map(({ id }) => id)),
+    askForSlot(having("no slot").map(({ id }) => id)),
     markStarted(started.map((row) => row.id)),
     ...having("running").map((row) => markRunning(row.id)),
     ...having("lives").map(revive),
@@ -157,8 +162,11 @@ async function look(
   return { did: found.length - idle.length - failed.size, more: rows.length === ROWS && !isRefused, isRefused };
 }
 
+/** Findings of instances that must not start yet. */
+const NOT_STARTED: ReadonlySet<Finding> = new Set(["leave", "in lane", "held", "no slot"]);
+
 /** Findings after which the keeper changes nothing. */
-const IDLE: ReadonlySet<Finding> = new Set(["leave", "in lane", "held", "seen", "asleep", "settled", "lacks version"]);
+const IDLE: ReadonlySet<Finding> = new Set([...NOT_STARTED, "seen", "asleep", "settled", "lacks version"]);
 
 function namedBy({ id, workflow, tenant_id, subject, correlation_id }: Open): LoggedInstance {
   return { instance_id: id, workflow, tenant_id, subject, correlation_id };

@@ -5,7 +5,7 @@ import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { among, now, sql } from "../contract/sql.ts";
 import { query } from "../store/d1/retry.ts";
 import { timesBrokenOff } from "../store/instances/look.ts";
-import { AT_REST, GOING_ON, type InstanceStatus } from "../store/instances/status.ts";
+import { AT_REST, GOING_ON, type InstanceStatus, WAITS_FOR_SLOT } from "../store/instances/status.ts";
 import { pauseOf } from "../store/pauses.ts";
 
 /** An instance that is due for a check. */
@@ -38,6 +38,8 @@ export interface Open {
   doubted: number;
   /** 1 while the instance's workflow or queue is paused. */
   held: number;
+  /** 1 while the instance waits for a slot of its workflow's `concurrency`. */
+  waits: number;
   /** Time until a delayed command is due. */
   early_ms: number;
 }
@@ -60,7 +62,8 @@ export function dueInstances(env: EngineEnv, line: "unseen" | "seen", { workflow
         status IN ${GOING_ON} AND EXISTS (
           SELECT 1 FROM millrace_inbox WHERE millrace_inbox.instance_id = millrace_instances.id
             AND millrace_inbox.state = 'in_doubt') AS doubted,
-        ${pauseOf("1")} IS NOT NULL AS held, iif(status = 'accepted', max(0, coalesce(due_at, 0) - ${now}), 0) AS early_ms
+        ${pauseOf("1")} IS NOT NULL AS held, ${WAITS_FOR_SLOT} AS waits,
+        iif(status = 'accepted', max(0, coalesce(due_at, 0) - ${now}), 0) AS early_ms
       FROM millrace_instances INDEXED BY millrace_instances_to_check
       WHERE seen = ${line === "seen" ? 1 : 0} AND check_at <= ${now}
         AND workflow NOT IN ${among([...workflows])} ORDER BY check_at LIMIT ${limit}`,

@@ -1,6 +1,7 @@
 import { DurableObject } from "cloudflare:workers";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
+import type { Envelope } from "../contract/envelope.ts";
 import type { EntryKey } from "../contract/ids.ts";
 import { laneIn } from "../contract/queue.ts";
 import type { RowStatement } from "../contract/sql.ts";
@@ -18,6 +19,7 @@ import type { Attempt, Entry, Seen } from "../store/inbox/entry.ts";
 import { fenceCommit, isFenceRefusal, recordOutcome } from "../store/inbox/outcome.ts";
 import { selectEntries, selectEntry, selectOutput } from "../store/inbox/read.ts";
 import { type GivenOutput, refuseSkip } from "../store/inbox/refuse-skip.ts";
+import { type NextInSlot, selectNextInSlot } from "../store/instances/accept.ts";
 import { selectUntoldEnd, type UntoldEnd } from "../store/instances/children.ts";
 import {
   addTags,
@@ -39,6 +41,7 @@ import { type Answer, doneEntry, type Outcome, onlyEntry, recorded, standingOf, 
 import { type Arrival, Gatherer, type Written } from "./gather.ts";
 import { KnownPasses } from "./passes.ts";
 import { relay } from "./relay.ts";
+import { startInstances } from "./start.ts";
 
 /**
  * The writer of step outcomes. The recorder receives outcomes of many instances, commits these outcomes in groups, and sends the committed
@@ -231,20 +234,40 @@ export class Recorder extends DurableObject<EngineEnv> {
   }
 
   /**
-   * Records the end of a run, and reports the end of a child to its parent. The call returns before the commit, unless `certain` is true.
-   * If the write is lost, the keeper polls the platform and repeats the write.
+   * Records the end of a run, reports the end of a child to its parent, and starts the instance that gets the slot of the ended one
+   * (`inFlow`). The call returns before the commit, unless `certain` is true. If the write is lost, the keeper polls the platform and repeats
+   * the write.
    */
-  async finish(end: End, certain = false, tags: readonly string[] = [], parent?: string): Promise<void> {
+  async finish(end: End, certain = false, tags: readonly string[] = [], parent?: string, inFlow = false): Promise<void> {
     const committed = this.#commits.commit({
       statements: [
         finishInstance(end),
         ...(parent === undefined ? [] : [selectUntoldEnd(end.id)]),
         ...(tags.length > 0 ? [addTags(end.id, tags)] : []),
+        ...(inFlow ? [selectNextInSlot(end.id)] : []),
       ],
-      read: ([, rows]) => (parent === undefined ? undefined : (rows?.find(({ id }) => id === end.id) as UntoldEnd | undefined)),
+      read: (rows) => ({
+        untold: parent === undefined ? undefined : (rows[1]?.find(({ id }) => id === end.id) as UntoldEnd | undefined),
+        next: inFlow ? ((rows.at(-1) ?? []).filter(({ ended }) => ended === end.id) as unknown as NextInSlot[]) : [],
+      }),
     });
-    this.ctx.waitUntil(committed.then((untold) => untold && this.#tellParent(untold)).catch(() => undefined));
+    this.ctx.waitUntil(
+      committed
+        .then(({ untold, next }) => Promise.all([untold && this.#tellParent(untold), this.#startNext(end.id, next)]))
+        .catch(() => undefined),
+    );
     if (certain) await committed;
+  }
+
+  /** Starts the instances that got the slot of an ended instance. If a start fails, the keeper repeats the start. */
+  async #startNext(ended: string, next: readonly NextInSlot[]): Promise<void> {
+    if (next.length === 0) return;
+    await crashPoint("slot given, next not started", ended);
+    await startInstances(
+      this.env,
+      next.map(({ envelope, ...row }) => ({ ...row, envelope: JSON.parse(envelope) as Envelope })),
+      "first",
+    );
   }
 
   /** Reports the end of a child to the child's parent. If the report fails, the keeper repeats the report. */

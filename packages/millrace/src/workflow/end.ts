@@ -1,5 +1,6 @@
 import { crashPoint } from "../contract/crash-points.ts";
 import { messageOf } from "../contract/errors.ts";
+import { hasFlow } from "../contract/flow.ts";
 import { shownCode } from "../contract/hide.ts";
 import { keeperObject } from "../contract/keeper-stub.ts";
 import { logLine } from "../contract/log-line.ts";
@@ -52,7 +53,7 @@ export async function tellEnd(
     const calls = pass.envelope.callback_url !== undefined;
     // The keeper does not know the tags, so the write of an end with tags is not left to the keeper.
     const { newTags } = pass;
-    const finish = (certain: boolean) => pass.recorder.finish(end, certain || newTags.length > 0, newTags, parent);
+    const finish = (certain: boolean) => pass.recorder.finish(end, certain || newTags.length > 0, newTags, parent, hasFlow(pass.workflow));
     if (pass.inbox.isKnownToRun && Date.now() - Date.parse(pass.envelope.created_at) < YOUNG_MS) await finish(calls);
     else await platform.reading({ label: "end" }, () => finish(true), "always");
     await told;

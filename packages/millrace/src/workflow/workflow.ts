@@ -4,8 +4,9 @@ import { DEFAULT_QUEUE } from "../contract/bindings.ts";
 import { assertDeclared, isSchema, isWhole } from "../contract/declared.ts";
 import { type Duration, durationMs, YEAR_MS } from "../contract/duration.ts";
 import { type Envelope, isWorkflowName } from "../contract/envelope.ts";
+import { type Concurrency, noteFlow } from "../contract/flow.ts";
 import { type CommandDefinition, type GivenAs, type MessageDefinition, ownCommand } from "../contract/message.ts";
-import { defineQueue } from "../contract/queue.ts";
+import { defineQueue, laneIn } from "../contract/queue.ts";
 import { assertStepMode, type StepMode } from "../contract/step-mode.ts";
 import { noteVersions } from "../contract/workflow-versions.ts";
 import type { Stored } from "../guard/stored.ts";
@@ -80,6 +81,12 @@ export interface WorkflowDefinition<Payload = unknown, Type extends string = str
    * `{ failures: 10, within: "5 minutes" }`. An operator resumes the paused workflow. Default: none.
    */
   readonly breaker?: Breaker;
+  /**
+   * Limits the instances of one key and tenant that are in progress at the same time, such as
+   * `{ key: ({ customer }) => customer, limit: 2 }`. Further instances wait in the order of their acceptance. An instance occupies its slot
+   * from its start to its end, also while it sleeps, waits or is paused. Default: no limit.
+   */
+  readonly concurrency?: Concurrency<Payload>;
 }
 
 export interface Breaker {
@@ -133,7 +140,7 @@ const defaultQueue = defineQueue({ name: DEFAULT_QUEUE });
 /**
  * Declares a workflow that a message starts (`on`), or a workflow with its own command (`input`). With `input` the workflow's command has
  * the workflow's name, on the queue "millrace". Errors: `config_invalid` for an invalid name, a missing message or function, or an invalid
- * deadline, `keepResult`, `steps` or `breaker`.
+ * deadline, `keepResult`, `steps`, `breaker` or `concurrency`.
  */
 export function defineWorkflow<Payload, Type extends string, Result, Given>(
   definition: WorkflowDefinition<Payload, Type, Stored<Result>, Given>,
@@ -200,5 +207,10 @@ function declared(definition: AnyWorkflow): AnyWorkflow {
   assertStepMode(definition.steps, `The workflow "${definition.name}"`);
   assertVersions(definition);
   noteVersions(definition);
+  assertDeclared(
+    definition.concurrency === undefined || laneIn(on.queue.name) === undefined,
+    `The workflow "${name}" gets its commands from a lane, which starts one at a time: remove its \`concurrency\`, or the lane.`,
+  );
+  noteFlow(definition);
   return definition;
 }

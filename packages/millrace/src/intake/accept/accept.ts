@@ -1,5 +1,6 @@
 import { durationMs } from "../../contract/duration.ts";
 import type { Envelope } from "../../contract/envelope.ts";
+import { flowOf } from "../../contract/flow.ts";
 import { instanceId, messageId } from "../../contract/ids.ts";
 import type { Performer } from "../../contract/message.ts";
 import { payloadFingerprint } from "../../contract/payload.ts";
@@ -15,10 +16,19 @@ export interface Acceptance extends NewInstance {
   readonly row: string;
 }
 
-/** Returns the instance of a message. Equal messages always get the same instance id. */
-export function acceptance(performer: Performer, message: Envelope, queue: string | null, delaySeconds = 0): Acceptance {
+/**
+ * Returns the instance of a message. Equal messages always get the same instance id. `payload`: the decoded payload, which a workflow with
+ * flow control needs if the payload is in R2.
+ */
+export function acceptance(
+  performer: Performer,
+  message: Envelope,
+  queue: string | null,
+  { delaySeconds = 0, payload }: { delaySeconds?: number; payload?: unknown } = {},
+): Acceptance {
   const { name: workflow, deadline, version = 1 } = performer;
   const envelope = unmarked(message);
+  const flow = flowOf(workflow, envelope, payload);
   const accepted = {
     id: instanceId(envelope.tenant_id, workflow, envelope.idempotency_key),
     workflow,
@@ -28,6 +38,7 @@ export function acceptance(performer: Performer, message: Envelope, queue: strin
     queue,
     delaySeconds,
     ...deadlineOf(envelope, deadline),
+    ...(flow && { flow }),
   };
   return { ...accepted, row: JSON.stringify(accepted) };
 }
@@ -54,11 +65,11 @@ function deadlineOf({ must_end_by: asked }: Envelope, deadline: Performer["deadl
 /**
  * The queue message of an accepted command, with a proof that the command's row is committed. A delayed message has no proof, because an
  * operator may cancel or pause the command before the command is due. Without a proof, the consumer checks the row. A message of a paused
- * workflow or queue has no proof either.
+ * workflow or queue, or of a workflow with flow control, has no proof either.
  */
 export function outgoing(secret: string, accepted: Acceptance, isHeld = false): Outgoing {
-  const { envelope, queue, delaySeconds } = accepted;
-  const body = JSON.stringify({ ...envelope, ...(delaySeconds === 0 && !isHeld && { acceptance: prove(secret, accepted) }) });
+  const { envelope, queue, delaySeconds, flow } = accepted;
+  const body = JSON.stringify({ ...envelope, ...(delaySeconds === 0 && !isHeld && !flow && { acceptance: prove(secret, accepted) }) });
   return { id: messageId(envelope), queue: queue ?? "", delaySeconds, body };
 }
 

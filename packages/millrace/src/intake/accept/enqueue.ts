@@ -12,12 +12,12 @@ import { nextHop } from "../../contract/trace.ts";
 import { traceAccepted } from "../../observe/traces/accepted.ts";
 import { acceptGathered, commitCommands } from "../../recorder/gather.ts";
 import { relay } from "../../recorder/relay.ts";
+import { startInstances } from "../../recorder/start.ts";
 import type { AcceptedRow } from "../../store/instances/accept.ts";
 import type { Identity, KeyHolder, KnownRow } from "../../store/instances/keys.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { hideIn } from "../../topology/marks.ts";
 import { byIdentity, firstOf } from "../identity.ts";
-import { startInstances } from "../start.ts";
 import { type Acceptance, acceptance, outgoing } from "./accept.ts";
 import { beside } from "./beside.ts";
 import { type AskedEnd, asEnvelopeSays, assertToCome } from "./ends.ts";
@@ -347,7 +347,8 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
     idempotencyKey: key,
     owner: name,
   });
-  return { ...acceptance(workflow, envelope, queueFor(definition.queue, envelope), delaySeconds), goesAhead };
+  const accepted = acceptance(workflow, envelope, queueFor(definition.queue, envelope), { delaySeconds, payload });
+  return { ...accepted, goesAhead: goesAhead && accepted.flow === undefined };
 }
 
 function delayUntil(runAt: string, delaySeconds: number | undefined, most: number): number {

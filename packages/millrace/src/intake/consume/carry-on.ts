@@ -3,6 +3,7 @@ import { crashPoint } from "../../contract/crash-points.ts";
 import { duringSpan } from "../../contract/trace.ts";
 import { spanOfDelivery } from "../../observe/deliveries.ts";
 import { relay } from "../../recorder/relay.ts";
+import { startInTurn } from "../../recorder/start.ts";
 import { wake } from "../../signals/assign.ts";
 import { atomically } from "../../store/d1/retry.ts";
 import { watchAgain } from "../../store/instances/look.ts";
@@ -12,7 +13,6 @@ import { confirmToSenders } from "../../topology/hooks.ts";
 import { outgoing } from "../accept/accept.ts";
 import type { Intake, Outcome, Outcomes } from "../consumer.ts";
 import { firstOf } from "../identity.ts";
-import { startInTurn } from "../start.ts";
 import { captureReused } from "./capture-reused.ts";
 import { failedBy } from "./follow.ts";
 import type { Plan, Written } from "./plan.ts";
@@ -87,8 +87,8 @@ function whatBecameOf({ envelope, instances }: Plan, { taken }: Written, { captu
   const [command] = envelope.kind === "command" ? instances : [];
   if (command === undefined) return { did: captured.has(envelope) ? "captured" : "routed" };
   if (captured.has(command)) return { did: "captured" };
-  // The command's workflow or queue is paused.
-  if (taken.get(command)?.status === "accepted") return { did: "put off" };
+  // The command's workflow or queue is paused, or the command waits for a slot.
+  if (taken.get(command)?.status === "accepted" || (command.flow && taken.get(command)?.held === 1)) return { did: "put off" };
   if (taken.get(command)?.deliveries !== 1) return { did: "duplicate" };
   return { did: putOff.has(command.id) ? "put off" : "started" };
 }

@@ -1,6 +1,9 @@
 import { crashPoint } from "../../contract/crash-points.ts";
 import { MillraceError } from "../../contract/errors.ts";
+import { hasFlow } from "../../contract/flow.ts";
 import { assertFewHops } from "../../contract/hops.ts";
+import { unpackPayload } from "../../contract/payload.ts";
+import { startInTurn } from "../../recorder/start.ts";
 import { query } from "../../store/d1/retry.ts";
 import { selectNotToStart } from "../../store/instances/fate.ts";
 import type { Identity } from "../../store/instances/keys.ts";
@@ -11,7 +14,6 @@ import { acceptance } from "../accept/accept.ts";
 import { hasWaited, isProven } from "../accept/proof.ts";
 import type { Intake, OnCaptured, Outcomes, Taker } from "../consumer.ts";
 import { firstOf } from "../identity.ts";
-import { startInTurn } from "../start.ts";
 import { handleBatch } from "./batch.ts";
 import { inOrder } from "./in-order.ts";
 import { nothing, type Plan } from "./plan.ts";
@@ -43,12 +45,14 @@ export function consumeCommands(consumer: CommandConsumer, catalog: Catalog, onC
         const { read, refused } = readMessages(messages, (type) => performer(type).on);
         for (const { message, error } of refused) outcomes.set(message, { did: "refused", error });
         const turns = await inOrder(intake, read, outcomes);
-        const plans = turns.flatMap(({ message, envelope, move, isOver }): Plan[] => {
+        const planned = turns.map(async ({ message, envelope, definition, payload: inline, move, isOver }): Promise<Plan[]> => {
           try {
             // The command's row in the database determines whether the command is a repeat, and counts the repeats.
             const workflow = performer(envelope.message_type);
             if (!isOver) assertFewHops(catalog, workflow.name, envelope);
-            const command = acceptance(workflow, envelope, queue.name);
+            const fetches = envelope.payload_ref !== undefined && hasFlow(workflow.name);
+            const payload = fetches ? await unpackPayload(env.PAYLOADS, definition, envelope) : inline;
+            const command = acceptance(workflow, envelope, queue.name, { payload });
             const plan = { ...nothing({ message, envelope }), move };
             return [isOver ? plan : { ...plan, instances: [command] }];
           } catch (error) {
@@ -56,6 +60,7 @@ export function consumeCommands(consumer: CommandConsumer, catalog: Catalog, onC
             return [];
           }
         });
+        const plans = (await Promise.all(planned)).flat();
         await takeAllIn(intake, await startProven(intake, plans, outcomes), outcomes);
         await crashPoint("Q03 created, not acknowledged");
       });

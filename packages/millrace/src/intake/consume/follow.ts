@@ -1,6 +1,7 @@
 import { address } from "../../contract/address.ts";
 import type { Envelope } from "../../contract/envelope.ts";
 import { MillraceError } from "../../contract/errors.ts";
+import { hasFlow } from "../../contract/flow.ts";
 import { assertFewHops } from "../../contract/hops.ts";
 import { messageId } from "../../contract/ids.ts";
 import { checkedDelay, type Draft } from "../../contract/message.ts";
@@ -47,7 +48,7 @@ export async function follow(
   const { targets } = catalog.subscribers(definition.type);
   // An instance validates its payload at its start, but a wait does not. Therefore an event's payload is validated before the event is
   // stored.
-  const readsPayload = targets.some((target) => target.do !== "start");
+  const readsPayload = targets.some((target) => target.do !== "start" || hasFlow(target.workflow.name));
   const fetches = readsPayload && envelope.payload_ref !== undefined;
   const payload = fetches ? await unpackPayload(env.PAYLOADS, definition, envelope) : inline;
   // The event is frozen, so that no route can change the event for other routes.
@@ -88,7 +89,7 @@ async function followTarget(intake: Intake, target: Target, event: Routed<unknow
   switch (target.do) {
     case "start":
       assertFewHops(intake.catalog, target.workflow.name, event.envelope);
-      return { instances: [acceptance(target.workflow, event.envelope, null)] };
+      return { instances: [acceptance(target.workflow, event.envelope, null, { payload: event.payload })] };
     case "send": {
       const { command, row, ratePerSecond } = target;
       const payloads = await ofRoute(() => target.payloads(event));
@@ -136,7 +137,7 @@ async function commandAfter({ env, catalog }: Intake, draft: Draft, event: Envel
     owner: `${messageId(event)}-${draft.type}`,
   });
   const delaySeconds = checkedDelay(draft.delaySeconds + laterSeconds);
-  return acceptance(workflow, envelope, queueFor(draft.queue, envelope), delaySeconds);
+  return acceptance(workflow, envelope, queueFor(draft.queue, envelope), { delaySeconds, payload: draft.payload });
 }
 
 /** Caches results by name while the batch is handled. A failed result is not cached. */

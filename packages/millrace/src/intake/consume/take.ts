@@ -5,7 +5,7 @@ import { mergeRows } from "../../contract/sql.ts";
 import { type Assigned, assignSignals } from "../../signals/assign.ts";
 import { namedBatch } from "../../store/d1/named.ts";
 import { atomically } from "../../store/d1/retry.ts";
-import { type AcceptedRow, insertAccepted, takeIn } from "../../store/instances/accept.ts";
+import { type AcceptedRow, insertAccepted, selectInTurn, takeIn } from "../../store/instances/accept.ts";
 import { confirm } from "../../store/outbox.ts";
 import { advanceStreams, hasMoved, type StreamMove } from "../../store/sequences.ts";
 import { insertSignals } from "../../store/signals.ts";
@@ -69,8 +69,11 @@ async function write(env: EngineEnv, group: readonly Plan[]): Promise<Written> {
   const sent = await insertBefore(env, before.reverse());
   const moves = movesOf(group);
   const signals = group.flatMap(({ signal, envelope }) => (signal ? [envelope] : []));
+  const instances = group.flatMap((plan) => plan.instances);
+  const inFlow = instances.flatMap(({ id, flow }) => (flow ? [id] : []));
   const answered = await namedBatch(env.DB, {
-    taken: acceptanceChunks(group.flatMap(({ instances }) => instances)).map(takeIn),
+    taken: acceptanceChunks(instances).map(takeIn),
+    inTurn: inFlow.length > 0 ? selectInTurn(inFlow) : [],
     // An event whose route code runs after the commit is confirmed after that code.
     confirmed: confirm(group.filter(({ after = [] }) => after.length === 0).map(({ envelope }) => envelope)),
     kept: insertSignals(signals),
@@ -79,8 +82,11 @@ async function write(env: EngineEnv, group: readonly Plan[]): Promise<Written> {
     rows: mergeRows(group.flatMap(({ rows }) => rows)),
     moved: moves.length > 0 ? advanceStreams(moves) : [],
   });
+  // A trigger gives the slots after the insert has returned its rows.
+  const waiting = new Set(inFlow).difference(new Set(answered.inTurn.map(({ id }) => id)));
+  const taken = (answered.taken as unknown as AcceptedRow[]).map((row) => (waiting.has(row.id) ? { ...row, held: 1 } : row));
   return {
-    taken: byIdentity(answered.taken as unknown as AcceptedRow[]),
+    taken: byIdentity(taken),
     sent: byIdentity([...sent, ...(answered.sent as unknown as AcceptedRow[])]),
     kept: firstOfEach(signals, new Set(answered.kept.map(({ id }) => String(id)))),
     waits: answered.waits as unknown as Assigned[],

@@ -7,16 +7,22 @@ import { iso } from "../../contract/row.ts";
 import { sql } from "../../contract/sql.ts";
 import { relay } from "../../recorder/relay.ts";
 import { query } from "../../store/d1/retry.ts";
-import { moveDue } from "../../store/instances/accept.ts";
+import { jumpQueue, moveDue } from "../../store/instances/accept.ts";
+import { WAITS_FOR_SLOT } from "../../store/instances/status.ts";
 import { type Call, instanceAct } from "./act.ts";
 
 interface Message {
-  readonly queue: string;
+  readonly queue: string | null;
   readonly envelope: string;
+  /** 1 while the command waits for a slot of its workflow's `concurrency`. */
+  readonly waits: number;
 }
 
 async function readMessage({ env, instance }: Call<unknown>): Promise<Message | undefined> {
-  const [row] = await query<Message>(env.DB, sql`SELECT queue, envelope FROM millrace_instances WHERE id = ${instance.id}`);
+  const [row] = await query<Message>(
+    env.DB,
+    sql`SELECT queue, envelope, ${WAITS_FOR_SLOT} AS waits FROM millrace_instances WHERE id = ${instance.id}`,
+  );
   return row;
 }
 
@@ -33,7 +39,8 @@ function whyNotDelayed({ instance: { status, due_at } }: Call<unknown>, message:
  * time.
  */
 function changed({ env, by, instance: { id, due_at } }: Call<unknown>, message: Message | undefined, at: number | null) {
-  const { queue = "", envelope = "{}" } = message ?? {};
+  const { queue: named, envelope = "{}" } = message ?? {};
+  const queue = named ?? "";
   const moved = laneIn(queue) === undefined ? moveDue({ id, tenantId: by.tenantId }, at) : moveDue({ id: "", tenantId: "" }, at);
   return {
     change: moved,
@@ -76,17 +83,49 @@ export const move = instanceAct({
   bulk: { from: ["accepted"], usual: "accepted", standing: "delayed", given: ({ run_at = "" }) => ({ run_at }), needs: "run_at" },
 });
 
+/**
+ * Starts a command now that is delayed, or that waits for a slot of its workflow's `concurrency`. With `front`, a waiting command is the
+ * next one to get a slot. Refused for a command that is due and does not wait.
+ */
 export const release = instanceAct({
   verb: "release",
   path: "release",
-  summary: "Start a delayed command now",
-  description: "Only before the command is due. It starts once, although its message is still in the queue.",
+  summary: "Start a delayed or waiting command now",
+  description:
+    "A delayed command starts before its due time. A command that waits for a slot of its workflow's `concurrency` starts beyond the limit. It starts once, although its message is still in the queue.",
   accepted: "It starts",
-  body: {},
+  body: {
+    front: z
+      .boolean()
+      .default(false)
+      .meta({ description: "Only for a waiting command: it does not start at once, but gets the next slot." }),
+  },
   answer: {},
   read: readMessage,
-  refused: whyNotDelayed,
-  plan: async () => ({ follows: "The command starts now, in its queue.", effects: [] }),
-  change: (call, message) => changed(call, message, null),
+  refused(call, message) {
+    if (message?.waits === 1) return null;
+    return call.given.front ? "The command does not wait for a slot: release it without `front`." : whyNotDelayed(call, message);
+  },
+  plan: async ({ given }, message) => ({
+    follows:
+      message?.waits !== 1
+        ? "The command starts now, in its queue."
+        : given.front
+          ? "The command gets the next slot of its key."
+          : "The command starts now, beyond the limit of its key.",
+    effects: [],
+  }),
+  change(call, message) {
+    const { by, instance, given } = call;
+    if (message?.waits !== 1) return changed(call, message, null);
+    const { done } = changed(call, message, null);
+    return {
+      done: given.front ? () => ({}) : done,
+      change: jumpQueue({ id: instance.id, tenantId: by.tenantId }, given.front === true),
+      before: { held: instance.held },
+      after: { held: given.front ? "Gets the next slot." : null },
+      to: instance.status,
+    };
+  },
   bulk: { from: ["accepted"], usual: "accepted", standing: "delayed" },
 });

@@ -4,7 +4,7 @@ import { sql } from "../../contract/sql.ts";
 import type { Instance } from "../../inspect/instance-row.ts";
 import { askPlatform } from "../../intake/platform.ts";
 import { query } from "../../store/d1/retry.ts";
-import { GOING_ON, UNSEEN } from "../../store/instances/status.ts";
+import { GOING_ON, UNSEEN, WAITS_FOR_SLOT } from "../../store/instances/status.ts";
 import { markPaused, markResumed } from "../../store/instances/stop.ts";
 import { instanceAct } from "./act.ts";
 import { whyRestarting } from "./left.ts";
@@ -19,11 +19,11 @@ export const pause = instanceAct({
   accepted: "It is paused",
   body: {},
   answer: {},
-  read: ({ env, instance }) => waitsInLane(env, instance),
-  refused: async ({ env, instance }, inLane) => (await whyRestarting(env, instance)) ?? whyNotPaused(instance, inLane),
+  read: ({ env, instance }) => waitingPlace(env, instance),
+  refused: async ({ env, instance }, place) => (await whyRestarting(env, instance)) ?? whyNotPaused(instance, place),
   plan: async (call) => ({ follows: PAUSED, effects: await planRun(call, { isGoingOn: true, runs: "held" }) }),
-  change: ({ by, instance: { id, status } }, inLane) => ({
-    change: markPaused({ id, tenantId: by.tenantId }, inLane),
+  change: ({ by, instance: { id, status } }, place) => ({
+    change: markPaused({ id, tenantId: by.tenantId }, place === "lane"),
     before: { status },
     after: { status: "paused" },
     window: "pause committed, not applied",
@@ -34,15 +34,22 @@ export const pause = instanceAct({
 const PAUSED =
   "Running attempts are recorded. Then no step starts until the instance is resumed. If the running step is the last one, the instance ends. Sleeps and waits continue to count down. Events and answers that arrive are kept until the resume.";
 
-async function waitsInLane(env: EngineEnv, { id, workflow, status }: Instance): Promise<boolean> {
-  if (!UNSEEN.has(status)) return false;
-  const [row] = await query<{ queue: string | null }>(env.DB, sql`SELECT queue FROM millrace_instances WHERE id = ${id}`);
-  return laneIn(row?.queue ?? null) !== undefined && (await askPlatform(env, workflow, id)).instance === null;
+/** Where an instance waits before its start: in a lane, or for a slot of its workflow's `concurrency`. Null for any other instance. */
+async function waitingPlace(env: EngineEnv, { id, workflow, status }: Instance): Promise<"lane" | "slot" | null> {
+  if (!UNSEEN.has(status)) return null;
+  const [row] = await query<{ queue: string | null; waits: number }>(
+    env.DB,
+    sql`SELECT queue, ${WAITS_FOR_SLOT} AS waits FROM millrace_instances WHERE id = ${id}`,
+  );
+  if (row?.waits === 1) return "slot";
+  return laneIn(row?.queue ?? null) !== undefined && (await askPlatform(env, workflow, id)).instance === null ? "lane" : null;
 }
 
-function whyNotPaused({ status, undo }: Instance, inLane: boolean): string | null {
+function whyNotPaused({ status, undo }: Instance, place: "lane" | "slot" | null): string | null {
   if (undo !== null && GOING_ON.has(status)) return "The instance is being undone: an undo cannot be paused.";
-  if (inLane) return "The instance waits for its turn in a lane: pause the lane (GET /v1/lanes lists it), or cancel the instance.";
+  if (place === "slot") return "The instance waits for a slot of its workflow: pause the workflow, or cancel the instance.";
+  if (place === "lane")
+    return "The instance waits for its turn in a lane: pause the lane (GET /v1/lanes lists it), or cancel the instance.";
   if (GOING_ON.has(status)) return null;
   if (status === "paused") return "The instance is paused already.";
   if (status === "in_doubt") return "The instance is in doubt: it starts no step until an operator resolves the unknown outcome.";

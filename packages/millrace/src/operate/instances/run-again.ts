@@ -14,8 +14,8 @@ import { newTrace } from "../../contract/trace.ts";
 import { effectsOf } from "../../inspect/effects.ts";
 import type { Instance } from "../../inspect/instance-row.ts";
 import { acceptance, outgoing } from "../../intake/accept/accept.ts";
-import { startInstances } from "../../intake/start.ts";
 import { relay } from "../../recorder/relay.ts";
+import { startInstances } from "../../recorder/start.ts";
 import { query } from "../../store/d1/retry.ts";
 import { insertAccepted } from "../../store/instances/accept.ts";
 import { selectKnown } from "../../store/instances/keys.ts";
@@ -62,7 +62,7 @@ export const runAgain = instanceAct({
       idempotencyKey: keyOf(instance, id),
       owner: id,
     });
-    const copy = acceptance(workflow, envelope, queue);
+    const copy = acceptance(workflow, envelope, queue, { payload: draft.payload });
     const ended = sql`EXISTS (SELECT 1 FROM millrace_instances o
       WHERE o.id = ${instance.id} AND o.tenant_id = ${by.tenantId} AND o.status IN ${ENDED})`;
     return {
@@ -75,7 +75,7 @@ export const runAgain = instanceAct({
         // After a crash, the keeper starts the new instance.
         await crashPoint("A03 accept committed, not enqueued");
         if (isApplied && queue !== null) await relay(env, [outgoing(env.MILLRACE_KEY, copy, isHeld)]);
-        if (isApplied && queue === null && !isHeld) await startInstances(env, [copy], "first");
+        if (isApplied && queue === null && !isHeld && !copy.flow) await startInstances(env, [copy], "first");
         return { instance_id: copy.id, replayed: !isApplied };
       },
     };

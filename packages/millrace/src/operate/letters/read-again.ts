@@ -64,7 +64,7 @@ export async function readAgain(
   // new chain of messages.
   const { outbox: _outbox, path: _path, ...envelope } = read.envelope;
   const queue = queueFor(read.definition.queue, envelope);
-  const command = envelope.kind === "command" ? acceptance(catalog.performer(envelope.message_type), envelope, queue) : null;
+  const command = envelope.kind === "command" ? acceptance(catalog.performer(envelope.message_type), envelope, queue, { payload }) : null;
   const original = envelopeIn(letter.body);
   const before = original ? payloadFingerprint(original) : null;
   if (command) await assertKeyIsFree(env, catalog, command, before);

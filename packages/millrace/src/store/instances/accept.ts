@@ -1,13 +1,23 @@
 import type { Envelope } from "../../contract/envelope.ts";
 import { messageOf } from "../../contract/errors.ts";
+import type { Flow } from "../../contract/flow.ts";
 import { CLOCKS_APART_MS, KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
 import { MAX_DELAY_SECONDS, MAX_DUE_SECONDS } from "../../contract/queue.ts";
-import { among, fragment, now, type Statement, sql } from "../../contract/sql.ts";
+import { among, fragment, now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
 import { wasApplied } from "../actions.ts";
 import { pauseOf } from "../pauses.ts";
 import { isPruned } from "../tombstones.ts";
+import { HELD_MS } from "./hold.ts";
 import { type Identity, isKnown } from "./keys.ts";
-import { ENDED, type InstanceStatus, UNSEEN } from "./status.ts";
+import {
+  ENDED,
+  type InstanceStatus,
+  IS_INDEXED_AS_IN_TURN,
+  IS_INDEXED_AS_OVER,
+  IS_INDEXED_AS_UNDER_WAY,
+  UNSEEN,
+  WAITS_FOR_SLOT,
+} from "./status.ts";
 
 /** A new instance, in the form in which the acceptance of its command stores it. */
 export interface NewInstance extends Identity {
@@ -21,13 +31,14 @@ export interface NewInstance extends Identity {
   readonly mustEndBy?: number;
   /** The deadline of the instance as a duration from its acceptance. */
   readonly deadlineMs?: number;
+  readonly flow?: Flow;
 }
 
 /** The current database row of an accepted command. */
 export interface AcceptedRow extends Identity {
   status: InstanceStatus;
   deliveries: number;
-  /** Flag (0 or 1): 1 if the command's workflow or queue is paused, so that the instance must not start. */
+  /** Flag (0 or 1): 1 if the command's workflow or queue is paused, or the command waits for a slot, so that it must not start. */
   held: number;
   /** Flag (0 or 1): 1 if the keeper does not check the instance soon, because the instance was marked dead or held. */
   unwatched?: number;
@@ -49,12 +60,13 @@ export function selectStored(ids: readonly string[]): Statement {
 /** SQL expression of the instance id in a JSON acceptance. */
 const ID = fragment("value->>'id'");
 
-/** SQL expressions of the instance columns in a JSON acceptance. */
+/** SQL expressions of the instance columns in a JSON acceptance. A trigger gives an instance its slot when the instance is due. */
 const ROWS = fragment(`value->>'id', value->>'$.envelope.tenant_id', value->>'workflow', value->>'$.envelope.message_type',
     value->>'$.envelope.idempotency_key', value->>'$.envelope.correlation_id', value->>'$.envelope.causation_id',
     value->>'$.envelope.subject', value->>'fingerprint', value->'envelope', value->>'queue',
     coalesce(value->>'mustEndBy', ${now.fragment} + coalesce(value->>'delaySeconds', 0) * 1000 + (value->>'deadlineMs')),
-    iif(value->>'$.envelope.callback_url' IS NULL, NULL, 'owed'), value->>'version'`);
+    iif(value->>'$.envelope.callback_url' IS NULL, NULL, 'owed'), value->>'version', value->>'$.flow.slot',
+    iif(value->'flow' IS NULL, NULL, ${now.fragment} + coalesce(value->>'delaySeconds', 0) * 1000), value->'flow'`);
 
 /** True while the workflow or queue of the row is paused. */
 const IS_HELD = fragment(`${pauseOf("1").fragment} IS NOT NULL AS held`);
@@ -68,7 +80,7 @@ const PAUSE_OF_GIVEN = pauseOf("1", {
 
 const COLUMNS =
   fragment(`id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, queue,
-      must_end_by, callback, version, status, deliveries, accepted_at, updated_at, check_at`);
+      must_end_by, callback, version, slot, slot_turn, flow, status, deliveries, accepted_at, updated_at, check_at`);
 
 /**
  * Commits commands before their messages are sent, and counts the first delivery of each command. If the condition `provided` is false, no
@@ -79,7 +91,8 @@ export function insertAccepted(rows: string, provided?: Statement): Statement {
     WITH given AS MATERIALIZED (SELECT value FROM json_each(${rows}))
     INSERT INTO millrace_instances (${COLUMNS}, due_at)
     SELECT ${ROWS}, 'accepted', 1, ${now}, ${now},
-      ${now} + (value->>'delaySeconds') * 1000 + iif(value->>'delaySeconds' > ${MAX_DELAY_SECONDS}, 0, ${KEEPER_PATIENCE_MS}),
+      ${now} + (value->>'delaySeconds') * 1000 + CASE WHEN value->>'delaySeconds' > ${MAX_DELAY_SECONDS} THEN 0
+        WHEN value->>'delaySeconds' = 0 AND value->'flow' IS NOT NULL THEN ${HELD_MS} ELSE ${KEEPER_PATIENCE_MS} END,
       iif(value->>'delaySeconds' > 0, ${now} + (value->>'delaySeconds') * 1000, NULL)
     FROM given WHERE NOT ${isPruned(ID)}
       ${provided === undefined ? sql`` : sql`AND ${provided}`}
@@ -109,12 +122,14 @@ export function takeIn(rows: string): Statement {
   return sql`
     WITH given AS MATERIALIZED (SELECT value FROM json_each(${rows}))
     INSERT INTO millrace_instances (${COLUMNS})
-    SELECT ${ROWS}, iif(${PAUSE_OF_GIVEN} IS NULL, 'queued', 'accepted'), 1, ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}
+    SELECT ${ROWS}, iif(${PAUSE_OF_GIVEN} IS NULL, 'queued', 'accepted'), 1, ${now}, ${now},
+      ${now} + iif(value->'flow' IS NULL, ${KEEPER_PATIENCE_MS}, ${HELD_MS})
     FROM given WHERE NOT ${isPruned(ID)}
     ON CONFLICT (id) DO UPDATE SET
       deliveries = millrace_instances.deliveries + 1,
       updated_at = iif(millrace_instances.status IN ${ENDED}, millrace_instances.updated_at, excluded.updated_at),
       version = iif(millrace_instances.status IN ${UNSEEN}, excluded.version, millrace_instances.version),
+      slot_turn = iif(millrace_instances.status = 'dead' AND millrace_instances.slot IS NOT NULL, ${now}, millrace_instances.slot_turn),
       status = CASE WHEN millrace_instances.status = 'dead' THEN excluded.status
         WHEN millrace_instances.status = 'accepted' AND coalesce(millrace_instances.due_at, 0) <= ${now} + ${CLOCKS_APART_MS}
           THEN excluded.status
@@ -124,6 +139,50 @@ export function takeIn(rows: string): Statement {
       check_at IS NULL OR (held_by IS NOT NULL AND status = 'queued') AS unwatched, ${IS_HELD}`;
 }
 
+/** Selects the instances among these that need no slot, or have their slot. The statement must follow the insert. */
+export function selectInTurn(ids: readonly string[]): Statement {
+  return sql`SELECT id FROM millrace_instances WHERE id IN ${among(ids)} AND slot_turn IS NULL`;
+}
+
+/** Lets instances that wait for a slot try again. A trigger gives a free slot to the first instance of each key. */
+export function askForSlot(ids: readonly string[]): Statement {
+  return sql`UPDATE millrace_instances SET slot_turn = slot_turn WHERE id IN ${among(ids)} AND slot_turn IS NOT NULL`;
+}
+
+/**
+ * Starts an instance that waits for a slot beyond the limit, or moves the instance before all others of its key (`toFront`). The keeper
+ * starts the instance if the message of the instance was already delivered.
+ */
+export function jumpQueue({ id, tenantId }: { id: string; tenantId: string }, toFront: boolean): Statement {
+  return sql`
+    UPDATE millrace_instances SET updated_at = ${now}, check_at = ${now} + ${toFront ? HELD_MS : KEEPER_PATIENCE_MS},
+      slot_turn = iif(${toFront ? 1 : 0}, (SELECT min(w.slot_turn, ${now}) - 1 FROM millrace_instances w
+        WHERE w.slot = millrace_instances.slot AND ${IS_INDEXED_AS_IN_TURN} ORDER BY w.slot_turn LIMIT 1), NULL)
+    WHERE id = ${id} AND tenant_id = ${tenantId} AND undo IS NULL AND ${WAITS_FOR_SLOT}`;
+}
+
+/** The next instance of a key, to which the end of another instance has given the slot. */
+export interface NextInSlot {
+  readonly id: string;
+  readonly workflow: string;
+  readonly envelope: string;
+}
+
+/**
+ * Selects the instances that got a slot by the end of an instance, in a statement that follows the write of the end. The keeper starts an
+ * instance of a paused workflow after the resume.
+ */
+export function selectNextInSlot(ended: string): RowStatement {
+  return { text: SELECT_NEXT_IN_SLOT, row: { id: ended } };
+}
+
+const SELECT_NEXT_IN_SLOT = `
+  SELECT r.value->>'id' AS ended, n.id, n.workflow, n.envelope FROM json_each(?1) r
+    CROSS JOIN millrace_instances e ON e.id = r.value->>'id' AND e.${IS_INDEXED_AS_OVER.fragment}
+    CROSS JOIN millrace_instances n INDEXED BY millrace_instances_in_slot ON n.slot = e.slot AND n.slot_turn IS NULL
+      AND n.${IS_INDEXED_AS_UNDER_WAY.fragment} AND n.status IN ${UNSEEN.fragment} AND n.updated_at >= e.updated_at
+      AND ${pauseOf("1", { workflow: "n.workflow", queue: "n.queue", tenant: "n.tenant_id" }).fragment} IS NULL`;
+
 /**
  * Changes the due time of a delayed command that has not started. The new due time is at most 365 days after the present. Null means that
  * the command is due now. The workflow's deadline moves too, and the command's own deadline must be later than the new due time. Without a
@@ -132,7 +191,7 @@ export function takeIn(rows: string): Statement {
 export function moveDue({ id, tenantId }: { id: string; tenantId: string }, at: number | null): Statement {
   const due = at === null ? now : sql`${at}`;
   return sql`
-    UPDATE millrace_instances SET due_at = ${due}, updated_at = ${now},
+    UPDATE millrace_instances SET due_at = ${due}, updated_at = ${now}, slot_turn = iif(slot_turn IS NULL, NULL, ${due}),
       must_end_by = iif(envelope->>'must_end_by' IS NULL, must_end_by + ${due} - due_at, must_end_by),
       check_at = ${due} + iif(${due} > ${now} + ${MAX_DELAY_SECONDS * 1000}, 0, ${KEEPER_PATIENCE_MS})
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status = 'accepted' AND undo IS NULL AND due_at > ${now}
@@ -168,7 +227,7 @@ export function markDead(rows: readonly (Identity & { letter: string })[]): Stat
  * replayed message.
  */
 export function acceptAgain(
-  { id, workflow, version, envelope, fingerprint, queue, mustEndBy, deadlineMs }: NewInstance,
+  { id, workflow, version, envelope, fingerprint, queue, mustEndBy, deadlineMs, flow }: NewInstance,
   before: string | null,
   actionId: string,
 ): Statement {
@@ -176,16 +235,18 @@ export function acceptAgain(
   return sql`
     INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject,
       fingerprint,
-      envelope, queue, must_end_by, callback, version, status, accepted_at, updated_at, check_at)
+      envelope, queue, must_end_by, callback, version, slot, slot_turn, flow, status, accepted_at, updated_at, check_at)
     SELECT ${id}, ${envelope.tenant_id}, ${workflow}, ${envelope.message_type}, ${envelope.idempotency_key},
       ${envelope.correlation_id}, ${envelope.causation_id}, ${envelope.subject}, ${fingerprint}, ${marked}, ${queue},
       coalesce(${mustEndBy ?? null}, ${now} + ${deadlineMs ?? null}), ${envelope.callback_url === undefined ? null : "owed"},
-      ${version}, 'accepted', ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}
+      ${version}, ${flow?.slot ?? null}, iif(${flow ? 1 : 0}, ${now}, NULL), ${flow ? JSON.stringify(flow) : null},
+      'accepted', ${now}, ${now}, ${now} + ${flow ? HELD_MS : KEEPER_PATIENCE_MS}
     WHERE ${wasApplied(actionId)} AND NOT ${isPruned(id)}
     ON CONFLICT (id) DO UPDATE SET
       status = 'accepted', correlation_id = excluded.correlation_id, causation_id = excluded.causation_id, subject = excluded.subject,
       envelope = excluded.envelope, fingerprint = excluded.fingerprint, updated_at = excluded.updated_at,
-      must_end_by = excluded.must_end_by, callback = excluded.callback, version = excluded.version, check_at = excluded.check_at
+      must_end_by = excluded.must_end_by, callback = excluded.callback, version = excluded.version, check_at = excluded.check_at,
+      slot = excluded.slot, slot_turn = excluded.slot_turn, flow = excluded.flow
     WHERE millrace_instances.status = 'dead' AND millrace_instances.fingerprint IN (excluded.fingerprint, ${before})`;
 }
 

@@ -1,4 +1,5 @@
 import type { Envelope } from "../../contract/envelope.ts";
+import type { Flow } from "../../contract/flow.ts";
 import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
 import { fragment, now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
 import { isPruned } from "../tombstones.ts";
@@ -13,6 +14,7 @@ export interface NewChild extends Identity {
   readonly queue: string;
   /** The deadline of the child's workflow as a duration from the acceptance. */
   readonly deadlineMs?: number;
+  readonly flow?: Flow;
   readonly parent: string;
   /** The label of the parent's step. */
   readonly step: string;
@@ -21,19 +23,21 @@ export interface NewChild extends Identity {
 }
 
 /** Accepts a child, in the write that records the parent's step. The child's deadline is at most the deadline of its parent. */
-export function insertChild({ id, workflow, version, envelope, fingerprint, queue, deadlineMs, parent, step }: NewChild): RowStatement {
-  return { text: INSERT_CHILD, row: { id, workflow, version, envelope, fingerprint, queue, deadlineMs, parent, step } };
+export function insertChild({ by: _by, ...child }: NewChild): RowStatement {
+  return { text: INSERT_CHILD, row: child };
 }
 
 const INSERT_CHILD = `
   WITH given AS MATERIALIZED (SELECT value->>'id' AS id, value FROM json_each(?1))
   INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject,
-    fingerprint, envelope, queue, must_end_by, status, accepted_at, updated_at, check_at, parent, parent_step, version)
+    fingerprint, envelope, queue, must_end_by, status, accepted_at, updated_at, check_at, parent, parent_step, version,
+    slot, slot_turn, flow)
   SELECT given.id, value->>'$.envelope.tenant_id', value->>'workflow', value->>'$.envelope.message_type',
     value->>'$.envelope.idempotency_key', value->>'$.envelope.correlation_id', value->>'$.envelope.causation_id',
     value->>'$.envelope.subject', value->>'fingerprint', value->'envelope', value->>'queue',
     coalesce(min(${now.fragment} + (value->>'deadlineMs'), p.must_end_by), ${now.fragment} + (value->>'deadlineMs'), p.must_end_by),
-    'accepted', ${now.fragment}, ${now.fragment}, ${now.fragment} + ${KEEPER_PATIENCE_MS}, value->>'parent', value->>'step', value->>'version'
+    'accepted', ${now.fragment}, ${now.fragment}, ${now.fragment} + ${KEEPER_PATIENCE_MS}, value->>'parent', value->>'step', value->>'version',
+    value->>'$.flow.slot', iif(value->'flow' IS NULL, NULL, ${now.fragment}), value->'flow'
   FROM given LEFT JOIN millrace_instances p ON p.id = value->>'parent' WHERE NOT ${isPruned(fragment("given.id")).text}
   ON CONFLICT (id) DO NOTHING`;
 

@@ -3,7 +3,7 @@ import { pauseOf } from "../pauses.ts";
 import { UNSEEN } from "./status.ts";
 
 /** The keeper checks a held instance after this time, in milliseconds, even if no resume has made the check due. */
-const HELD_MS = 6 * 3_600_000;
+export const HELD_MS = 6 * 3_600_000;
 
 /**
  * Holds instances that have not started, while their workflow or queue is paused. The resume of the workflow or queue makes the keeper's

@@ -1,5 +1,5 @@
 import { type OneOf, thoseThat } from "../../contract/one-of.ts";
-import { fragment } from "../../contract/sql.ts";
+import { fragment, now } from "../../contract/sql.ts";
 
 /** The properties of an instance status. */
 interface StatusFacts {
@@ -152,3 +152,12 @@ export const IS_INDEXED_AS_STOPPED = fragment(`status IN ('errored', 'terminated
  */
 export const IS_INDEXED_AS_OVER = fragment(`status IN ('complete', 'errored', 'terminated', 'dead', 'skipped')`);
 export const IS_INDEXED_AS_UNDER_WAY = fragment(`status NOT IN ('complete', 'errored', 'terminated', 'dead', 'skipped')`);
+
+/**
+ * The conditions of the partial indexes `instances_in_turn` for instances that wait for a slot of their workflow's `concurrency`, and
+ * `instances_in_slot` for instances that occupy a slot.
+ */
+export const IS_INDEXED_AS_IN_TURN = fragment(`slot_turn IS NOT NULL AND status IN ('accepted', 'queued')`);
+
+/** The condition that an instance is due and waits for a slot. */
+export const WAITS_FOR_SLOT = fragment(`(${IS_INDEXED_AS_IN_TURN.fragment} AND slot_turn <= ${now.fragment})`);

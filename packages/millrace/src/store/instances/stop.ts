@@ -4,7 +4,7 @@ import { hasDoubt } from "../inbox/read.ts";
 import { leftWith } from "./left.ts";
 import { IS_BEING_RESTARTED } from "./restarted.ts";
 import type { NextRun } from "./run.ts";
-import { AWAKE, GOING_ON, RETRYABLE, UNDER_WAY } from "./status.ts";
+import { AWAKE, GOING_ON, RETRYABLE, UNDER_WAY, WAITS_FOR_SLOT } from "./status.ts";
 
 /**
  * Cancels an instance in progress. The next run undoes the effects of the earlier runs. An instance with an unknown outcome remains in
@@ -33,12 +33,13 @@ interface Seen {
 
 /**
  * Pauses an instance, so that none of its further steps starts. The keeper checks a paused instance as often as a waiting instance. An
- * instance that waits for its turn in a lane (`inLane`) is not changed, because its lane can be paused instead.
+ * instance that waits for its turn in a lane (`inLane`) or for a slot is not changed, because its lane or workflow can be paused instead.
  */
 export function markPaused({ id, tenantId }: Omit<Seen, "run">, inLane: boolean): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'paused', updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
-    WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${GOING_ON} AND undo IS NULL AND NOT ${inLane ? 1 : 0}`;
+    WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${GOING_ON} AND undo IS NULL AND NOT ${inLane ? 1 : 0}
+      AND NOT ${WAITS_FOR_SLOT}`;
 }
 
 /** The status that a resumed instance gets. The keeper starts a resumed instance that has no recorded step. */
@@ -58,8 +59,8 @@ const RESUMED = fragment(`CASE
  */
 export function markResumed({ id, tenantId }: Omit<Seen, "run">): Statement {
   return sql`
-    UPDATE millrace_instances SET status = ${RESUMED}, due_at = min(due_at, ${now}), updated_at = ${now},
-      check_at = ${now} + ${KEEPER_PATIENCE_MS}
+    UPDATE millrace_instances SET status = ${RESUMED}, due_at = min(due_at, ${now}), slot_turn = min(slot_turn, ${now}),
+      updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status = 'paused' AND NOT ${IS_BEING_RESTARTED}`;
 }
 
