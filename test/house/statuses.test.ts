@@ -57,6 +57,7 @@ const next = { id: ID, tenantId: TENANT, run: 2, left: "{}" };
 const GIVEN = {
   applied: `INSERT INTO millrace_actions (id, tenant_id, actor, verb, target, reason, result, at) VALUES ('${ACTION}', '${TENANT}', 'ada', 'replay', 't', '', 'applied', 1)`,
   failed: `INSERT INTO millrace_actions (id, tenant_id, actor, verb, target, reason, result, at, applied_at) VALUES ('${ACTION}', '${TENANT}', 'ada', 'retry', 't', '', 'failed', 1, 1)`,
+  debounced: `UPDATE millrace_instances SET flow = '{"debounce":"key"}', due_at = 9000000000000 WHERE id = '${ID}'`,
   letter: `INSERT INTO millrace_dead_letters (id, queue, body, reason, attempts, first_at, captured_at) VALUES ('${LETTER}', 'test', '{}', 'r', 1, 1, 1)`,
   doubt: `INSERT INTO millrace_inbox (instance_id, step, position, class, state, epoch, token, updated_at) VALUES ('${ID}', 'doubtful', 1, 'once', 'in_doubt', 1, 't', 1)`,
   done: `INSERT INTO millrace_inbox (instance_id, step, position, class, state, epoch, token, undoable, updated_at) VALUES ('${ID}', '${STEP}', 1, 'once', 'done', 1, 't', 1, 1)`,
@@ -77,6 +78,10 @@ interface Trial {
  */
 const TRIALS: Record<string, Trial> = {
   insertAccepted: { statements: [accept.insertAccepted(JSON.stringify([command]))] },
+  "insertAccepted of a debounced key": {
+    given: ["debounced"],
+    statements: [accept.insertAccepted(JSON.stringify([{ ...command, id: PARENT, flow: { debounce: "key", ms: 1 } }]))],
+  },
   takeIn: { statements: [accept.takeIn(JSON.stringify([command]))] },
   markStarted: { statements: [accept.markStarted([ID])] },
   markDead: { given: ["letter"], statements: [accept.markDead([{ id: ID, fingerprint: FINGERPRINT, letter: LETTER }])] },
@@ -174,8 +179,8 @@ function arrowsWith(given: readonly (keyof typeof GIVEN)[], statements: Trial["s
     ["[*]", ...INSTANCE_STATUSES].flatMap((from) => {
       db.exec("SAVEPOINT trial");
       try {
-        for (const name of new Set(given)) db.exec(GIVEN[name]);
         if (from !== "[*]") insert(from);
+        for (const name of new Set(given)) db.exec(GIVEN[name]);
         const params = "row" in statement ? [JSON.stringify([statement.row])] : statement.params;
         db.prepare(statement.text).all(...params);
         const to = String(db.prepare("SELECT status FROM millrace_instances WHERE id = ?").get(ID)?.status ?? "[*]");

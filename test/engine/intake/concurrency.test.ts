@@ -271,5 +271,5 @@ it("a limit is refused unless it is a whole number, with a key, and without a la
     };
   expect(declare({ key: () => "k", limit: 0 })).toThrow("`limit`: a whole number from 1 to 1000");
   expect(declare({ limit: 1 })).toThrow("`key`: a function");
-  expect(declare({ key: () => "k", limit: 1 }, defineLaneQueue({ name: "orders" }))).toThrow("remove its `concurrency`, or the lane");
+  expect(declare({ key: () => "k", limit: 1 }, defineLaneQueue({ name: "orders" }))).toThrow("remove its flow control, or the lane");
 });

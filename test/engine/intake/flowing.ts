@@ -4,15 +4,23 @@ import { type LabCall, lab, labs } from "../../probe/lab.ts";
 import { asking } from "../asking.ts";
 import { deliver, rows, until } from "../harness.ts";
 
-/** Limits the runs of `lab` by the note in their payload, until the test ends. */
-export function limited(limit: number): void {
-  noteFlow({ ...lab, concurrency: { key: ({ note }) => note, limit } });
+const key = ({ note }: { note: string }) => note;
+
+interface Limits {
+  concurrency?: { limit: number };
+  debounce?: { periodMs: number };
+  throttle?: { limit: number; periodMs: number };
+}
+
+/** Gives the runs of `lab` these limits by the note in their payload, until the test ends. */
+export function limited(limits: Limits): void {
+  noteFlow({ ...lab, ...Object.fromEntries(Object.entries(limits).map(([name, limit]) => [name, { ...limit, key }])) });
   onTestFinished(() => noteFlow(lab));
 }
 
 /** A tenant with runs that end at the request of the test, and a record of the runs in progress. */
-export async function crowd(limit = 1) {
-  limited(limit);
+export async function crowd(limits: number | Limits = 1) {
+  limited(typeof limits === "number" ? { concurrency: { limit: limits } } : limits);
   const caller = await asking();
   const begun: string[] = [];
   const going = new Set<string>();

@@ -62,7 +62,7 @@ function childOf(
   { name, version = currentVersion(name), deadline }: Performer,
   { envelope, queue, entry, by, payload }: ChildOf,
 ): NewChild {
-  const flow = flowOf(name, envelope, payload);
+  const flow = flowOf(name, { envelope, payload });
   return {
     id: instanceId(envelope.tenant_id, name, envelope.idempotency_key),
     workflow: name,

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { redacted, rowOf, timestamp } from "../contract/row.ts";
-import { fragment } from "../contract/sql.ts";
+import { fragment, now } from "../contract/sql.ts";
 import { labelOf } from "../contract/step-names.ts";
 import { hasVersion, versionMissing } from "../contract/workflow-versions.ts";
 import { type Failure, ShownFailure } from "../pass/failure.ts";
@@ -62,7 +62,7 @@ export const Instance = z
       .meta({ description: "Awaited events, answers and children, at most 20. For a sleep see `sleeping`." }),
     held: z.string().nullable().meta({
       description:
-        "The reason why the instance does not start: the pause of its workflow or queue, or the wait for a slot of its workflow's `concurrency`. Null otherwise.",
+        "The reason why the instance does not start: the pause of its workflow or queue, or its workflow's `concurrency`, `debounce` or `throttle`. Null otherwise.",
     }),
     retrying: z
       .object({
@@ -141,6 +141,9 @@ const BEFORE = `(SELECT count(*) FROM (SELECT 1 FROM (
 
 const HELD = fragment(`CASE WHEN status IN ${UNSEEN.fragment} THEN coalesce(
     ${pauseOf("'Paused by ' || p.actor || ': ' || p.reason").fragment},
+    iif(status = 'accepted' AND due_at > ${now.fragment}, CASE WHEN flow->>'debounce' IS NOT NULL
+      THEN 'Debounced: starts at its due time, unless a later command of its key replaces it.'
+      WHEN flow->>'throttle' IS NOT NULL THEN 'Throttled: starts at its due time.' END, NULL),
     iif(${WAITS_FOR_SLOT.fragment}, printf('Waits for one of %d slots of its key, after %d others.', flow->>'limit', ${BEFORE}), NULL)) END`);
 
 /** Columns for `instanceIn`. The column `last` contains the newest inbox entry; NULL for an instance without an entry. */

@@ -184,7 +184,7 @@ export class Gatherer {
           // Of several equal commands, only the first command is new.
           created.delete(id);
           own.fresh.push(row);
-          messages.push(row.held === 1 ? unproven(message) : message);
+          messages.push(untilDue(row.held === 1 ? unproven(message) : message, rows.get(id)));
         }
         return { own, settle, sends: messages.map((message) => ({ message, receiver: receiverOf(message) })) };
       });
@@ -221,6 +221,12 @@ function receiverOf({ queue, body }: Outgoing): string {
 function unproven(message: Outgoing): Outgoing {
   const { acceptance: _, ...envelope } = JSON.parse(message.body);
   return { ...message, body: JSON.stringify(envelope) };
+}
+
+/** Delays a message until its command is due, because a trigger may have set the due time at the acceptance. */
+export function untilDue(message: Outgoing, row: Pick<KnownRow, "due_at"> | undefined): Outgoing {
+  const seconds = row?.due_at ? Math.ceil((row.due_at - Date.now()) / 1000) : 0;
+  return seconds > message.delaySeconds ? { ...message, delaySeconds: seconds } : message;
 }
 
 interface Gathering {

@@ -4,7 +4,7 @@ import { DEFAULT_QUEUE } from "../contract/bindings.ts";
 import { assertDeclared, isSchema, isWhole } from "../contract/declared.ts";
 import { type Duration, durationMs, YEAR_MS } from "../contract/duration.ts";
 import { type Envelope, isWorkflowName } from "../contract/envelope.ts";
-import { type Concurrency, noteFlow } from "../contract/flow.ts";
+import { type FlowControl, noteFlow } from "../contract/flow.ts";
 import { type CommandDefinition, type GivenAs, type MessageDefinition, ownCommand } from "../contract/message.ts";
 import { defineQueue, laneIn } from "../contract/queue.ts";
 import { assertStepMode, type StepMode } from "../contract/step-mode.ts";
@@ -35,7 +35,8 @@ export interface Deployment {
 }
 
 /** A workflow. A message starts one run of the workflow per key, and `run` contains the workflow's steps. */
-export interface WorkflowDefinition<Payload = unknown, Type extends string = string, Result = unknown, Given = NoInfer<Payload>> {
+export interface WorkflowDefinition<Payload = unknown, Type extends string = string, Result = unknown, Given = NoInfer<Payload>>
+  extends FlowControl<Payload> {
   /**
    * The name of the workflow in lower case with dashes. The workflow's binding in `wrangler.jsonc` has the same name in upper case with
    * underscores.
@@ -81,12 +82,6 @@ export interface WorkflowDefinition<Payload = unknown, Type extends string = str
    * `{ failures: 10, within: "5 minutes" }`. An operator resumes the paused workflow. Default: none.
    */
   readonly breaker?: Breaker;
-  /**
-   * Limits the instances of one key and tenant that are in progress at the same time, such as
-   * `{ key: ({ customer }) => customer, limit: 2 }`. Further instances wait in the order of their acceptance. An instance occupies its slot
-   * from its start to its end, also while it sleeps, waits or is paused. Default: no limit.
-   */
-  readonly concurrency?: Concurrency<Payload>;
 }
 
 export interface Breaker {
@@ -140,7 +135,7 @@ const defaultQueue = defineQueue({ name: DEFAULT_QUEUE });
 /**
  * Declares a workflow that a message starts (`on`), or a workflow with its own command (`input`). With `input` the workflow's command has
  * the workflow's name, on the queue "millrace". Errors: `config_invalid` for an invalid name, a missing message or function, or an invalid
- * deadline, `keepResult`, `steps`, `breaker` or `concurrency`.
+ * deadline, `keepResult`, `steps`, `breaker` or flow control.
  */
 export function defineWorkflow<Payload, Type extends string, Result, Given>(
   definition: WorkflowDefinition<Payload, Type, Stored<Result>, Given>,
@@ -208,8 +203,8 @@ function declared(definition: AnyWorkflow): AnyWorkflow {
   assertVersions(definition);
   noteVersions(definition);
   assertDeclared(
-    definition.concurrency === undefined || laneIn(on.queue.name) === undefined,
-    `The workflow "${name}" gets its commands from a lane, which starts one at a time: remove its \`concurrency\`, or the lane.`,
+    (definition.concurrency ?? definition.debounce ?? definition.throttle) === undefined || laneIn(on.queue.name) === undefined,
+    `The workflow "${name}" gets its commands from a lane, which has its own order: remove its flow control, or the lane.`,
   );
   noteFlow(definition);
   return definition;

@@ -28,7 +28,7 @@ export function acceptance(
 ): Acceptance {
   const { name: workflow, deadline, version = 1 } = performer;
   const envelope = unmarked(message);
-  const flow = flowOf(workflow, envelope, payload);
+  const flow = flowOf(workflow, { envelope, payload, delaySeconds });
   const accepted = {
     id: instanceId(envelope.tenant_id, workflow, envelope.idempotency_key),
     workflow,

@@ -10,7 +10,7 @@ import type { RowStatement, Statement } from "../../contract/sql.ts";
 import { checkedTenant } from "../../contract/tenant.ts";
 import { nextHop } from "../../contract/trace.ts";
 import { traceAccepted } from "../../observe/traces/accepted.ts";
-import { acceptGathered, commitCommands } from "../../recorder/gather.ts";
+import { acceptGathered, commitCommands, untilDue } from "../../recorder/gather.ts";
 import { relay } from "../../recorder/relay.ts";
 import { startInstances } from "../../recorder/start.ts";
 import type { AcceptedRow } from "../../store/instances/accept.ts";
@@ -266,7 +266,7 @@ async function write(
   await crashPoint("A03 accept committed, not enqueued");
   const begun = newOf(acceptances, fresh);
   const held = new Set(fresh.filter((row) => row.held === 1).map(({ id }) => id));
-  await begin(env, [...begun], (one) => held.has(one.id));
+  await begin(env, [...begun], (one) => held.has(one.id), known);
   return { known, begun };
 }
 
@@ -280,13 +280,23 @@ function newOf(acceptances: readonly Prepared[], fresh: readonly AcceptedRow[]):
  * Starts high-priority commands directly. All other commands are sent to their queue. These include high-priority commands that must not
  * start yet or that the platform could not start.
  */
-async function begin(env: EngineEnv, accepted: readonly Prepared[], isHeld: (one: Prepared) => boolean): Promise<void> {
+async function begin(
+  env: EngineEnv,
+  accepted: readonly Prepared[],
+  isHeld: (one: Prepared) => boolean,
+  known: readonly KnownRow[],
+): Promise<void> {
   const ahead = accepted.filter((one) => one.goesAhead && !isHeld(one));
   const { failed } = await startInstances(env, ahead, "first");
   const sent = accepted.filter((one) => !ahead.includes(one) || failed.has(one.id));
   await relay(
     env,
-    sent.map((one) => outgoing(env.MILLRACE_KEY, one, isHeld(one))),
+    sent.map((one) =>
+      untilDue(
+        outgoing(env.MILLRACE_KEY, one, isHeld(one)),
+        known.find(({ id }) => one.flow && id === one.id),
+      ),
+    ),
   );
 }
 

@@ -87,7 +87,7 @@ function whatBecameOf({ envelope, instances }: Plan, { taken }: Written, { captu
   const [command] = envelope.kind === "command" ? instances : [];
   if (command === undefined) return { did: captured.has(envelope) ? "captured" : "routed" };
   if (captured.has(command)) return { did: "captured" };
-  // The command's workflow or queue is paused, or the command waits for a slot.
+  // The command's workflow or queue is paused, or the command waits for a slot or its due time.
   if (taken.get(command)?.status === "accepted" || (command.flow && taken.get(command)?.held === 1)) return { did: "put off" };
   if (taken.get(command)?.deliveries !== 1) return { did: "duplicate" };
   return { did: putOff.has(command.id) ? "put off" : "started" };

@@ -6,6 +6,7 @@ import { type Assigned, assignSignals } from "../../signals/assign.ts";
 import { namedBatch } from "../../store/d1/named.ts";
 import { atomically } from "../../store/d1/retry.ts";
 import { type AcceptedRow, insertAccepted, selectInTurn, takeIn } from "../../store/instances/accept.ts";
+import { UNSEEN } from "../../store/instances/status.ts";
 import { confirm } from "../../store/outbox.ts";
 import { advanceStreams, hasMoved, type StreamMove } from "../../store/sequences.ts";
 import { insertSignals } from "../../store/signals.ts";
@@ -82,9 +83,11 @@ async function write(env: EngineEnv, group: readonly Plan[]): Promise<Written> {
     rows: mergeRows(group.flatMap(({ rows }) => rows)),
     moved: moves.length > 0 ? advanceStreams(moves) : [],
   });
-  // A trigger gives the slots after the insert has returned its rows.
+  // A trigger gives the slots and the due times after the insert has returned its rows.
   const waiting = new Set(inFlow).difference(new Set(answered.inTurn.map(({ id }) => id)));
-  const taken = (answered.taken as unknown as AcceptedRow[]).map((row) => (waiting.has(row.id) ? { ...row, held: 1 } : row));
+  const taken = (answered.taken as unknown as AcceptedRow[]).map((row) =>
+    UNSEEN.has(row.status) && waiting.has(row.id) ? { ...row, held: 1 } : row,
+  );
   return {
     taken: byIdentity(taken),
     sent: byIdentity([...sent, ...(answered.sent as unknown as AcceptedRow[])]),

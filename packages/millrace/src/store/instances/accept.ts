@@ -66,7 +66,7 @@ const ROWS = fragment(`value->>'id', value->>'$.envelope.tenant_id', value->>'wo
     value->>'$.envelope.subject', value->>'fingerprint', value->'envelope', value->>'queue',
     coalesce(value->>'mustEndBy', ${now.fragment} + coalesce(value->>'delaySeconds', 0) * 1000 + (value->>'deadlineMs')),
     iif(value->>'$.envelope.callback_url' IS NULL, NULL, 'owed'), value->>'version', value->>'$.flow.slot',
-    iif(value->'flow' IS NULL, NULL, ${now.fragment} + coalesce(value->>'delaySeconds', 0) * 1000), value->'flow'`);
+    iif(value->>'$.flow.slot' IS NULL, NULL, ${now.fragment} + coalesce(value->>'delaySeconds', 0) * 1000), value->'flow'`);
 
 /** True while the workflow or queue of the row is paused. */
 const IS_HELD = fragment(`${pauseOf("1").fragment} IS NOT NULL AS held`);
@@ -92,7 +92,7 @@ export function insertAccepted(rows: string, provided?: Statement): Statement {
     INSERT INTO millrace_instances (${COLUMNS}, due_at)
     SELECT ${ROWS}, 'accepted', 1, ${now}, ${now},
       ${now} + (value->>'delaySeconds') * 1000 + CASE WHEN value->>'delaySeconds' > ${MAX_DELAY_SECONDS} THEN 0
-        WHEN value->>'delaySeconds' = 0 AND value->'flow' IS NOT NULL THEN ${HELD_MS} ELSE ${KEEPER_PATIENCE_MS} END,
+        WHEN value->>'delaySeconds' = 0 AND value->>'$.flow.slot' IS NOT NULL THEN ${HELD_MS} ELSE ${KEEPER_PATIENCE_MS} END,
       iif(value->>'delaySeconds' > 0, ${now} + (value->>'delaySeconds') * 1000, NULL)
     FROM given WHERE NOT ${isPruned(ID)}
       ${provided === undefined ? sql`` : sql`AND ${provided}`}
@@ -123,7 +123,7 @@ export function takeIn(rows: string): Statement {
     WITH given AS MATERIALIZED (SELECT value FROM json_each(${rows}))
     INSERT INTO millrace_instances (${COLUMNS})
     SELECT ${ROWS}, iif(${PAUSE_OF_GIVEN} IS NULL, 'queued', 'accepted'), 1, ${now}, ${now},
-      ${now} + iif(value->'flow' IS NULL, ${KEEPER_PATIENCE_MS}, ${HELD_MS})
+      ${now} + iif(value->>'$.flow.slot' IS NULL, ${KEEPER_PATIENCE_MS}, ${HELD_MS})
     FROM given WHERE NOT ${isPruned(ID)}
     ON CONFLICT (id) DO UPDATE SET
       deliveries = millrace_instances.deliveries + 1,
@@ -139,9 +139,11 @@ export function takeIn(rows: string): Statement {
       check_at IS NULL OR (held_by IS NOT NULL AND status = 'queued') AS unwatched, ${IS_HELD}`;
 }
 
-/** Selects the instances among these that need no slot, or have their slot. The statement must follow the insert. */
+/** Selects the instances among these that may start: they are due, and need no slot or have their slot. It must follow the insert. */
 export function selectInTurn(ids: readonly string[]): Statement {
-  return sql`SELECT id FROM millrace_instances WHERE id IN ${among(ids)} AND slot_turn IS NULL`;
+  return sql`
+    SELECT id FROM millrace_instances
+    WHERE id IN ${among(ids)} AND status IN ${UNSEEN} AND slot_turn IS NULL AND coalesce(due_at, 0) <= ${now} + ${CLOCKS_APART_MS}`;
 }
 
 /** Lets instances that wait for a slot try again. A trigger gives a free slot to the first instance of each key. */
@@ -239,8 +241,8 @@ export function acceptAgain(
     SELECT ${id}, ${envelope.tenant_id}, ${workflow}, ${envelope.message_type}, ${envelope.idempotency_key},
       ${envelope.correlation_id}, ${envelope.causation_id}, ${envelope.subject}, ${fingerprint}, ${marked}, ${queue},
       coalesce(${mustEndBy ?? null}, ${now} + ${deadlineMs ?? null}), ${envelope.callback_url === undefined ? null : "owed"},
-      ${version}, ${flow?.slot ?? null}, iif(${flow ? 1 : 0}, ${now}, NULL), ${flow ? JSON.stringify(flow) : null},
-      'accepted', ${now}, ${now}, ${now} + ${flow ? HELD_MS : KEEPER_PATIENCE_MS}
+      ${version}, ${flow?.slot ?? null}, iif(${flow?.slot ? 1 : 0}, ${now}, NULL), ${flow ? JSON.stringify(flow) : null},
+      'accepted', ${now}, ${now}, ${now} + ${flow?.slot ? HELD_MS : KEEPER_PATIENCE_MS}
     WHERE ${wasApplied(actionId)} AND NOT ${isPruned(id)}
     ON CONFLICT (id) DO UPDATE SET
       status = 'accepted', correlation_id = excluded.correlation_id, causation_id = excluded.causation_id, subject = excluded.subject,

@@ -37,7 +37,7 @@ const INSERT_CHILD = `
     value->>'$.envelope.subject', value->>'fingerprint', value->'envelope', value->>'queue',
     coalesce(min(${now.fragment} + (value->>'deadlineMs'), p.must_end_by), ${now.fragment} + (value->>'deadlineMs'), p.must_end_by),
     'accepted', ${now.fragment}, ${now.fragment}, ${now.fragment} + ${KEEPER_PATIENCE_MS}, value->>'parent', value->>'step', value->>'version',
-    value->>'$.flow.slot', iif(value->'flow' IS NULL, NULL, ${now.fragment}), value->'flow'
+    value->>'$.flow.slot', iif(value->>'$.flow.slot' IS NULL, NULL, ${now.fragment}), value->'flow'
   FROM given LEFT JOIN millrace_instances p ON p.id = value->>'parent' WHERE NOT ${isPruned(fragment("given.id")).text}
   ON CONFLICT (id) DO NOTHING`;
 

@@ -1,0 +1,142 @@
+import { defineCommand, defineQueue, defineWorkflow, ids as messageIds } from "millrace";
+import { expect, it } from "vitest";
+import * as z from "zod";
+import { deliver, dieAt, envelopeOf, keeperRound, reaches, rows, statusOf, until } from "../harness.ts";
+import { runLab } from "../lab.ts";
+import { crowd } from "./flowing.ts";
+
+/** The due times of instances, in milliseconds after the first. */
+async function dueTimes(tenantId: string): Promise<number[]> {
+  const found = await rows<{ due_at: number }>("SELECT due_at FROM millrace_instances WHERE tenant_id = ?1 ORDER BY rowid", tenantId);
+  return found.map(({ due_at }) => due_at - (found[0]?.due_at ?? 0));
+}
+
+it("only the last command of a debounced key runs; the earlier ones are skipped, and name the later one", async () => {
+  const { send, end, begun, get, heldOf } = await crowd({ debounce: { periodMs: 1500 } });
+  end("all");
+  const first = await send("a");
+  expect(await heldOf(first)).toContain("Debounced");
+  const second = await send("b");
+  const other = await send("x", {}, "two");
+  const last = await send("c");
+  expect((await get(`/v1/instances/${second}`)).body).toMatchObject({
+    status: "skipped",
+    error: { code: "replaced", message: `A later command of the same key replaced it: ${last}.` },
+  });
+  expect((await get(`/v1/instances/${first}`)).body.error.message).toContain(second);
+  for (const id of [last, other]) expect(await reaches(id, "complete")).toBe("complete");
+  expect(begun().toSorted()).toEqual(["c", "x"]);
+  // A repeat of a replaced command gets its instance, and starts nothing.
+  expect(await send("a")).toBe(first);
+  expect(await statusOf(first)).toBe("skipped");
+  const next = await send("d");
+  expect(await reaches(next, "complete")).toBe("complete");
+  expect(await statusOf(last)).toBe("complete");
+});
+
+it("commands of one batch, of concurrent requests and of a queue replace each other, and one of a key runs", async () => {
+  const { send, end, begun, post, command, nameOf, tenantId } = await crowd({ debounce: { periodMs: 2500 } });
+  end("all");
+  await post("/v1/commands/batch", { commands: ["a", "b", "c"].map((name) => command(name)) });
+  await Promise.all(["d", "e", "f", "g", "h"].map((name) => send(name)));
+  const message = await envelopeOf((await runLab(async () => undefined, { note: "not of this tenant" })).instanceId);
+  const bodies = ["p", "q"].map((name) => {
+    const { payload } = command(name);
+    return { ...message, tenant_id: tenantId, payload_inline: payload, idempotency_key: nameOf(name), subject: nameOf(name) };
+  });
+  expect(await deliver("probe-commands", [...bodies, ...bodies])).toMatchObject({ acked: 4 });
+  const states = await rows<{ status: string }>("SELECT status FROM millrace_instances WHERE tenant_id = ?1 ORDER BY rowid", tenantId);
+  expect(states.map(({ status }) => status)).toEqual([...Array(9).fill("skipped"), "accepted"]);
+  const last = messageIds.instance(tenantId, "lab", nameOf("q"));
+  await until(
+    async () => {
+      await keeperRound();
+      return statusOf(last);
+    },
+    (status) => status === "complete",
+  );
+  expect(begun()).toEqual(["q"]);
+});
+
+it("a debounced command without a sent message starts by the keeper when it is due (A03)", async () => {
+  const { send, end, begun, nameOf, tenantId } = await crowd({ debounce: { periodMs: 300 } });
+  end("all");
+  dieAt("A03 accept committed, not enqueued");
+  await expect(send("a")).rejects.toThrow();
+  const id = messageIds.instance(tenantId, "lab", nameOf("a"));
+  await until(
+    async () => {
+      await keeperRound();
+      return statusOf(id);
+    },
+    (status) => status === "complete",
+  );
+  expect(begun()).toEqual(["a"]);
+});
+
+it("a throttled key starts its limit per period, in the order of acceptance, and other keys are not delayed", async () => {
+  const { send, end, begun, post, command, tenantId, heldOf } = await crowd({ throttle: { limit: 2, periodMs: 1500 } });
+  const other = await crowd({ throttle: { limit: 2, periodMs: 1500 } });
+  end("all");
+  other.end("all");
+  const names = ["a", "b", "c", "d", "e"];
+  const { body } = await post("/v1/commands/batch", { commands: names.map((name) => command(name)) });
+  const ids: string[] = body.results.map((one: { instance_id: string }) => one.instance_id);
+  const [, , third, fourth, fifth] = await dueTimes(tenantId);
+  expect([third, fourth, fifth]).toEqual([1500, 1500, 3000]);
+  expect(await heldOf(ids[4] ?? "")).toContain("Throttled");
+  for (const id of [await send("x", {}, "two"), await other.send("a")]) expect(await reaches(id, "complete")).toBe("complete");
+  expect(begun()).not.toContain("c");
+  for (const id of ids) expect(await reaches(id, "complete")).toBe("complete");
+  expect(
+    begun()
+      .filter((name) => name !== "x")
+      .slice(2, 4)
+      .toSorted(),
+  ).toEqual(["c", "d"]);
+  expect(begun().at(-1)).toBe("e");
+});
+
+it("an operator starts, moves and cancels throttled commands as delayed ones", async () => {
+  const { send, end, begun, act, get } = await crowd({ throttle: { limit: 1, periodMs: 3_600_000 } });
+  end("all");
+  const [first, second, third, fourth] = [await send("a"), await send("b"), await send("c"), await send("d")];
+  expect(await reaches(first, "complete")).toBe("complete");
+  expect((await get("/v1/instances?standing=delayed")).body.items.map(({ id }: { id: string }) => id)).toEqual([second, third, fourth]);
+  expect((await act(third, "release")).status).toBe(202);
+  expect(await reaches(third, "complete")).toBe("complete");
+  expect((await act(second, "cancel")).status).toBe(202);
+  await keeperRound();
+  expect(await reaches(second, "terminated")).toBe("terminated");
+  expect((await act(fourth, "move", { run_at: new Date(Date.now() + 700).toISOString() })).status).toBe(202);
+  expect(await reaches(fourth, "complete")).toBe("complete");
+  expect(begun()).toEqual(["a", "c", "d"]);
+});
+
+it("throttle and concurrency together: a due command also waits for its slot", async () => {
+  const { send, end, begun, most, heldOf, hasBegun } = await crowd({ concurrency: { limit: 1 }, throttle: { limit: 1, periodMs: 300 } });
+  const [first, second] = [await send("a"), await send("b")];
+  await hasBegun("a");
+  await until(
+    () => heldOf(second),
+    (held) => held?.includes("slots") === true,
+  );
+  end("all");
+  for (const id of [first, second]) expect(await reaches(id, "complete")).toBe("complete");
+  expect([begun(), most()]).toEqual([["a", "b"], 1]);
+});
+
+it("invalid periods, and both options at once, are refused", () => {
+  const on = defineCommand({
+    type: "order.ship",
+    payload: z.object({}),
+    key: () => "k",
+    subject: () => "s",
+    queue: defineQueue({ name: "orders" }),
+  });
+  const declare = (options: object) => () => defineWorkflow({ name: "ship-order", on, ...options, run: async () => null });
+  const key = () => "k";
+  expect(declare({ debounce: { key, periodMs: 0 } })).toThrow("`periodMs`: whole milliseconds");
+  expect(declare({ throttle: { key, limit: 0, periodMs: 5 } })).toThrow("`limit`: a whole number");
+  expect(declare({ throttle: { key, limit: 1, periodMs: 5 }, debounce: { key, periodMs: 5 } })).toThrow("remove one");
+});
