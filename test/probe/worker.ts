@@ -1,4 +1,4 @@
-import { call, defineConsumer, on, project, sendEach, signal, start } from "millrace";
+import { call, defineConsumer, on, project, sendEach, signal, start, type WorkflowDefinition } from "millrace";
 import { engineRoutes, pullRoutes, roomRoutes } from "millrace/http";
 import { engineLanes, laneObject } from "millrace/lanes";
 import {
@@ -13,7 +13,6 @@ import {
   keeper,
   entrypoint as ofWorkflow,
 } from "millrace/worker";
-import type { AnyWorkflow } from "../../packages/millrace/src/workflow/workflow.ts";
 import { cartConsumer, takeOrder } from "../docs/examples/cart.ts";
 import { chargeOrder, checkoutConsumers, mailReceipt } from "../docs/examples/checkout.ts";
 import { publishPage, publishSite } from "../docs/examples/children.ts";
@@ -92,7 +91,8 @@ export const app = catalog({
 });
 
 /** The class of a workflow, whose instances have the limits of the platform. */
-function entrypoint(workflow: AnyWorkflow, catalog: typeof app) {
+// biome-ignore lint/suspicious/noExplicitAny: a list of workflows has all payload types
+function entrypoint(workflow: WorkflowDefinition<any>, catalog: typeof app) {
   return class extends ofWorkflow(workflow, catalog) {
     override run(event: Parameters<typeof runStruck>[1], steps: Parameters<typeof runStruck>[2]): Promise<unknown> {
       return invoked("instance", () => super.run(event, boundSteps(steps)));
