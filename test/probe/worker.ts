@@ -1,4 +1,4 @@
-import { call, defineConsumer, on, project, sendEach, signal, start, type WorkflowDefinition } from "millrace";
+import { call, defineConsumer, on, project, sendEach, signal, start } from "millrace";
 import { engineRoutes, pullRoutes, roomRoutes } from "millrace/http";
 import { engineLanes, laneObject } from "millrace/lanes";
 import {
@@ -92,7 +92,7 @@ export const app = catalog({
 
 /** The class of a workflow, whose instances have the limits of the platform. */
 // biome-ignore lint/suspicious/noExplicitAny: a list of workflows has all payload types
-function entrypoint(workflow: WorkflowDefinition<any>, catalog: typeof app) {
+function entrypoint(workflow: any, catalog: typeof app): ReturnType<typeof ofWorkflow> {
   return class extends ofWorkflow(workflow, catalog) {
     override run(event: Parameters<typeof runStruck>[1], steps: Parameters<typeof runStruck>[2]): Promise<unknown> {
       return invoked("instance", () => super.run(event, boundSteps(steps)));
