@@ -93,9 +93,11 @@ interface Declared<
   Answer extends z.ZodType,
   Status,
   Plan extends z.ZodType,
-> extends Pick<Route, "security"> {
+> {
   readonly summary: string;
   readonly description: string;
+  /** The scopes of the route, by `needs`; an empty list for a route without a token. */
+  readonly security?: Route["security"];
   readonly middleware?: ReturnType<typeof needs>["middleware"];
   /** The parameters of the path that are not any string. */
   readonly params?: Params;
@@ -146,7 +148,7 @@ function refusalsOf(path: string, isPublic: boolean, body: object | undefined): 
 
 /**
  * Declares a route with its handler. Its address is followed by its names in the OpenAPI document and on the command line (see `Route`). The
- * handler returns the body of the successful answer.
+ * handler returns the body of the successful answer. A route without `security` needs the scope `read` for a GET, otherwise `operate`.
  */
 export function operation<
   const Method extends Route["method"],
@@ -171,25 +173,15 @@ export function operation<
     Sent<Answer, Status, Response> | Sent<Plan, 200, never>
   >
 > {
-  const {
-    params,
-    query,
-    headers,
-    body,
-    content,
-    limits,
-    key,
-    location,
-    answer,
-    status = 200,
-    problems: codes = [],
-    plan,
-    run,
-    ...said
-  } = declared;
+  const { params, query, headers, body, content, limits, key, location, answer, plan, run, ...rest } = declared;
+  const { status = 200, problems: codes = [], ...said } = rest;
+  const secured = { ...(said.security ? {} : needs(method === "get" ? "read" : "operate")), ...said } as Pick<
+    Route,
+    "security" | "summary"
+  >;
   const inPath = path.matchAll(/\{(\w+)\}/g).map(([, name = ""]) => [name, z.string()] as const);
   const shape = { ...Object.fromEntries(inPath), ...params };
-  const refusals = refusalsOf(path, said.security.length === 0, body ?? content);
+  const refusals = refusalsOf(path, secured.security.length === 0, body ?? content);
   const planned: Route["responses"] = plan ? { 200: answers(...plan.answer) } : {};
   const sent = {
     ...(location !== undefined && { Location: { description: location, schema: { type: "string" } } }),
@@ -199,7 +191,7 @@ export function operation<
     ? { [status]: { ...answers(...(answer as [string, Answer])), ...(Object.keys(sent).length > 0 && { headers: sent }) } }
     : (answer as Route["responses"]);
   const route: Route = {
-    ...{ method, path, operationId, ...(command !== undefined && { command }), ...said },
+    ...{ method, path, operationId, ...(command !== undefined && { command }), ...secured },
     request: {
       ...(Object.keys(shape).length > 0 && { params: z.object(shape) }),
       ...(query && { query: z.object(query) }),
@@ -210,11 +202,8 @@ export function operation<
     responses: { ...problems(...refusals, ...codes), ...planned, ...documented },
   };
   const handler = async (context: Context<HttpEnv>) => {
-    const {
-      env,
-      req,
-      var: { caller: by, engine },
-    } = context;
+    const { env, req } = context;
+    const { caller: by, engine } = context.var;
     const valid = (part: string) => req.valid(part as never) as never;
     const asked: Asked<Params, Query, Body> = {
       ...{ env, by, engine, catalog: engine.catalog, param: valid("param"), query: valid("query"), context },

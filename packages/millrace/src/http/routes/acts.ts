@@ -7,7 +7,7 @@ import { INSTANCE_ACTS } from "../../operate/instances/acts.ts";
 import { ActionPlan } from "../../operate/instances/plan.ts";
 import { VERBS } from "../../store/actions.ts";
 import { invalidRequest } from "../invalid-request.ts";
-import { needs, type Operation, operation, reasoned } from "../operation.ts";
+import { type Operation, operation, reasoned } from "../operation.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
 import type { PathOf } from "../router.ts";
 
@@ -37,7 +37,6 @@ export const instanceActs = Object.entries<InstanceAct>(INSTANCE_ACTS).map(([nam
   return operation("post", `/v1/instances/{id}/${path}`, act.operationId ?? `${name}Instance`, `instances ${name}`, {
     summary: act.summary,
     description: act.description,
-    ...needs("operate"),
     ...(key && { key: key.says }),
     body: reasoned.extend({ ...Object.fromEntries(own), dry_run }),
     limits: { maxBytes: act.maxBytes },
@@ -69,7 +68,6 @@ export function audit(own: readonly string[]) {
   return operation("get", "/v1/audit", "listAudit", "audit list", {
     summary: "List the actions of operators, newest first",
     description: "Returns each action with its actor, reason, target and result. Rows are kept for 400 days.",
-    ...needs("read"),
     query: { ...AuditFilter.shape, verb: verb.optional(), ...pageQuery },
     answer: ["A page of actions", pageOf(AuditRow.extend({ verb }).meta({ id: "AuditRow" }))],
     run: async ({ env, by, query }) => page(await listActions(env, by, query)),

@@ -2,7 +2,7 @@ import * as z from "zod";
 import { ApprovalFilter, ApprovalRow, getApproval, listApprovals } from "../../inspect/approvals.ts";
 import { decideApproval } from "../../operate/decide-approval.ts";
 import { refuseUnknownNames } from "../known-names.ts";
-import { needs, operation, reasoned } from "../operation.ts";
+import { operation, reasoned } from "../operation.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
 import { hiddenRows, revealQuery } from "../redaction.ts";
 
@@ -10,7 +10,6 @@ const decision = <const Verb extends "approve" | "reject">(verb: Verb, summary: 
   operation("post", `/v1/approvals/{id}/${verb}`, `${verb}Question`, `approvals ${verb}`, {
     summary,
     description: "A question is answered once and before `due_at`. Later answers are refused with 409.",
-    ...needs("operate"),
     params: { id: z.string() },
     body: reasoned,
     answer: ["The question is answered, and its instance continues", z.object({ action_id: z.string(), instance_id: z.string() })],
@@ -24,7 +23,6 @@ export const approvals = [
     summary: "List questions to operators, newest first",
     description:
       "A page filtered by `workflow` or by a decided state scans 5,000 questions. It may be short or empty and still have a `next_cursor`.",
-    ...needs("read"),
     query: { ...ApprovalFilter.shape, ...pageQuery },
     answer: ["A page of questions", pageOf(ApprovalRow)],
     async run(asked) {
@@ -37,7 +35,6 @@ export const approvals = [
   operation("get", "/v1/approvals/{id}", "getApproval", "approvals show", {
     summary: "Get a question and its answer",
     description: "Returns the question, its details, its due time and the answer, if any.",
-    ...needs("read"),
     query: revealQuery,
     answer: ["The question", ApprovalRow],
     problems: ["approval_not_found"],

@@ -5,7 +5,7 @@ import { redactionOf } from "../../inspect/redaction.ts";
 import { BulkPlan, BulkRequest, planBulk, StartedBulk, startBulk } from "../../operate/bulk/start.ts";
 import { abort, resume } from "../../operate/bulk/steer.ts";
 import { BULK_RESULTS } from "../../store/bulk-items.ts";
-import { needs, operation, reasoned } from "../operation.ts";
+import { operation, reasoned } from "../operation.ts";
 import { NO_CURSOR, nameQuery, page, pageByName, pageOf, pageQuery } from "../paging.ts";
 
 const BulkActionSchema = BulkAction.meta({ id: "BulkAction" });
@@ -19,7 +19,6 @@ const places = nameQuery(50, 200);
 const placeCursor = places.cursor.refine((place) => place === undefined || /^\d{1,9}$/.test(place), NO_CURSOR);
 
 const steering = {
-  ...needs("operate"),
   body: reasoned,
   status: 202,
   problems: ["bulk_action_not_found", "invalid_transition", "bulk_actions_running", "config_invalid"],
@@ -32,7 +31,6 @@ export const bulkActions = [
       "Records the items that match now and applies the action to them in stages, at a rate per second. Verbs: `retry`, `cancel`, `pause`, `resume` and `close` for instances, `move` and `release` for delayed commands; `replay` and `skip` for dead letters; `reject` and `retry_anyway` for unknown outcomes; and verbs of this deployment.",
       "After each stage it waits until the started items have ended. It stops if too many items of a stage fail. A dry run only counts the matches.",
     ].join("\n\n"),
-    ...needs("operate"),
     key: "A repeat with the same key is the same bulk action.",
     body: reasoned.extend({
       ...BulkRequest.shape,
@@ -63,7 +61,6 @@ export const bulkActions = [
   operation("get", "/v1/bulk-actions", "listBulkActions", "bulk-actions list", {
     summary: "List bulk actions, newest first",
     description: "Returns the bulk actions of your tenant. They are kept for 90 days after they end.",
-    ...needs("read"),
     query: { ...BulkFilter.shape, ...pageQuery },
     answer: ["A page of bulk actions", pageOf(BulkActionSchema)],
     run: async ({ env, by, query }) => page(await listBulkActions(env, by, query)),
@@ -71,7 +68,6 @@ export const bulkActions = [
   operation("get", "/v1/bulk-actions/{id}", "getBulkAction", "bulk-actions show", {
     summary: "Get a bulk action with its progress",
     description: "Returns its state and the counts of done, skipped, failed and remaining items.",
-    ...needs("read"),
     answer: ["The bulk action", BulkActionSchema],
     problems: ["bulk_action_not_found"],
     run: ({ env, by, param }) => getBulkAction(env, by, param.id),
@@ -79,7 +75,6 @@ export const bulkActions = [
   operation("get", "/v1/bulk-actions/{id}/items", "listBulkItems", "bulk-actions items", {
     summary: "List the results of a bulk action, in order of processing",
     description: "Returns each processed item with its result (done, skipped or failed) and the reason.",
-    ...needs("read"),
     query: { result: z.enum(BULK_RESULTS).optional(), ...places, cursor: placeCursor },
     answer: ["A page of results", pageOf(BulkItem)],
     problems: ["bulk_action_not_found"],

@@ -164,7 +164,6 @@ export const catalogRoutes = [
     summary: "Get the catalog of messages, queues and workflows",
     description:
       "Returns the declarations of the deployed code. Steps and emitted messages are known only after a run; they come from the newest instances of your tenant.",
-    ...needs("read"),
     answer: ["The catalog", CatalogSchema],
     async run({ env, by, catalog, engine: { firstCommand } }) {
       const { messages, queues } = declaredIn(catalog);

@@ -15,7 +15,7 @@ import { correctionOf } from "../../operate/as-stored.ts";
 import { knownMessage, planOf, Replayed, type ReplayPlan, ReplayPlanRow, replayDeadLetter } from "../../operate/letters/replay.ts";
 import { escalateDeadLetter, skipDeadLetter } from "../../operate/letters/settle.ts";
 import { refuseUnknownNames } from "../known-names.ts";
-import { needs, operation, reasoned } from "../operation.ts";
+import { operation, reasoned } from "../operation.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
 import { ProblemSchema, problemOf } from "../problem.ts";
 import type { Problems } from "../problems.ts";
@@ -63,7 +63,6 @@ export const deadLetters = [
   operation("get", "/v1/dead-letters/causes", "listDeadLetterCauses", "dead-letters causes", {
     summary: "Count open dead letters by cause, most recent first",
     description: "A cause consists of queue, message type, step (if any), code, and the error message without its variable parts.",
-    ...needs("read"),
     query: { ...LetterCauseFilter.shape, ...pageQuery },
     answer: ["A page of causes", pageOf(LetterCause)],
     async run(asked) {
@@ -76,7 +75,6 @@ export const deadLetters = [
     summary: "List dead letters, newest first",
     description:
       "A token with the scope `unattributed` also reads dead letters without a tenant. A page filtered by `queue`, `reason` or `type` scans 5,000 dead letters. It may be short or empty and still have a `next_cursor`.",
-    ...needs("read"),
     query: { ...DeadLetterFilter.shape, ...pageQuery },
     answer: ["A page of dead letters", pageOf(DeadLetterRow)],
     async run(asked) {
@@ -91,7 +89,6 @@ export const deadLetters = [
     summary: "Get a dead letter with its message and the result of a replay",
     description:
       "Fields marked as sensitive are `[redacted]`. For an unknown type on a queue with sensitive fields, everything except the envelope is redacted. Send redacted values back unchanged: a replay keeps the stored values.",
-    ...needs("read"),
     query: revealQuery,
     answer: ["The dead letter", DeadLetterDetail],
     problems: ["dead_letter_not_found"],
@@ -109,7 +106,6 @@ export const deadLetters = [
     summary: "Replay a dead letter, optionally corrected",
     description:
       "Sends the message back to its queue. A message that would be refused again remains a dead letter, and the answer has the reason. A dry run answers 200 with `refused`.",
-    ...needs("operate"),
     body: reasoned.extend({
       body: z
         .unknown()
@@ -146,7 +142,6 @@ export const deadLetters = [
   operation("post", "/v1/dead-letters/{id}/skip", "skipDeadLetter", "dead-letters skip", {
     summary: "Skip a dead letter",
     description: "Discards the message: it is not sent again. The dead letter and the reason remain on record.",
-    ...needs("operate"),
     body: reasoned,
     answer: [
       "Skipped, or already settled",
@@ -158,7 +153,6 @@ export const deadLetters = [
   operation("post", "/v1/dead-letters/{id}/escalate", "escalateDeadLetter", "dead-letters escalate", {
     summary: "Escalate a dead letter",
     description: "Sends `reason` as a note to the alert channels, once. The dead letter remains open.",
-    ...needs("operate"),
     body: reasoned,
     answer: [
       "Escalated, or already escalated or settled",

@@ -4,12 +4,11 @@ import { Doubt, DoubtFilter, doubtBehind, EffectRow, listEffects, listEffectsOf 
 import { getInstance } from "../../inspect/instances.ts";
 import { resolveDoubt } from "../../operate/instances/resolve.ts";
 import { refuseUnknownNames } from "../known-names.ts";
-import { needs, operation, reasoned } from "../operation.ts";
+import { operation, reasoned } from "../operation.ts";
 import { page, pageOf, pageQuery, timeCursor } from "../paging.ts";
 import { hiddenRows, revealQuery } from "../redaction.ts";
 
 const resolving = {
-  ...needs("operate"),
   answer: [
     "The outcome is decided, and the instance continues",
     z.object({ action_id: z.string(), instance_id: z.string() }).meta({ id: "Resolved" }),
@@ -22,7 +21,6 @@ export const effects = [
   operation("get", "/v1/instances/{id}/effects", "listEffects", "instances effects", {
     summary: "List the effects of an instance",
     description: "Returns every recorded effect of the instance with its class, state, input and output.",
-    ...needs("read"),
     query: revealQuery,
     answer: ["Effects in the order of their steps", z.object({ items: z.array(EffectRow) })],
     problems: ["instance_not_found"],
@@ -35,7 +33,6 @@ export const effects = [
   operation("get", "/v1/effects", "listEffectsInDoubt", "effects list", {
     summary: "List effects with an unknown outcome, oldest first",
     description: "Returns effects that may or may not have happened. Decide each with `confirm`, `reject` or `retry`.",
-    ...needs("read"),
     query: { ...DoubtFilter.shape, cursor: timeCursor((cursor) => doubtBehind(cursor)?.at), limit: pageQuery.limit, ...revealQuery },
     answer: ["A page of effects with an unknown outcome", pageOf(Doubt)],
     async run(asked) {

@@ -10,7 +10,7 @@ import { instanceThatAsks } from "../../inspect/search/finders.ts";
 import { LookedBack, search } from "../../inspect/search/search.ts";
 import { namesOf } from "../../topology/names.ts";
 import { invalidRequest } from "../invalid-request.ts";
-import { needs, operation } from "../operation.ts";
+import { operation } from "../operation.ts";
 import { pageOf, pageQuery } from "../paging.ts";
 
 /** An example of each kind of id or key, for the OpenAPI document and for the tests of query plans. */
@@ -35,7 +35,6 @@ export const finding = [
       "the key of an instance matches only as a whole. A subject or a trace has no index:",
       "the search scans the newest 2,000 instances and reports the range in `looked_back`. `GET /v1/instances?subject=` searches further.",
     ].join(" "),
-    ...needs("read"),
     query: {
       q: z
         .string()
@@ -68,7 +67,6 @@ export const finding = [
       "and `collapsed` counts the others by type; GET /v1/instances/{id}/events lists them.",
       "Nodes removed by retention are `gone` as a cause and `pruned` as a result of a message.",
     ].join(" "),
-    ...needs("read"),
     query: pageQuery,
     answer: [
       "A page of the job",
@@ -91,7 +89,6 @@ export const finding = [
     summary: "Get the holders of an idempotency key",
     description:
       "Each workflow and each event type has its own key space; `workflow` selects one. The key of a pruned instance remains in use until its tombstone is removed.",
-    ...needs("read"),
     query: { workflow: z.string().optional().meta({ description: "The name of a deployed workflow or event type." }) },
     answer: [
       "The key",

@@ -14,7 +14,7 @@ import { STANDINGS } from "../../inspect/standing.ts";
 import { Step, stepsOf } from "../../inspect/steps.ts";
 import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
 import { refuseUnknownNames } from "../known-names.ts";
-import { needs, operation } from "../operation.ts";
+import { operation } from "../operation.ts";
 import { page, pageOf, pageQuery, wholeNumber } from "../paging.ts";
 import { asksToReveal, hiddenRows, redactionFor, revealQuery } from "../redaction.ts";
 
@@ -57,7 +57,6 @@ export const instances = [
   operation("get", "/v1/instances/causes", "listInstanceCauses", "instances causes", {
     summary: "Count errored instances by cause, most recent first",
     description: "A cause consists of workflow, step, code, and the error message without its variable parts.",
-    ...needs("read"),
     query: { ...InstanceCauseFilter.shape, ...pageQuery },
     answer: ["A page of causes", pageOf(InstanceCause)],
     async run(asked) {
@@ -69,7 +68,6 @@ export const instances = [
   operation("get", "/v1/instances/counts", "countInstances", "instances counts", {
     summary: "Count instances by status",
     description: "A count is exact up to 1,000. It reads the newest 2,000 rows of the status; a filter can match more in older rows.",
-    ...needs("read"),
     query: filter,
     answer: ["Each status with its count", z.object({ items: z.array(StatusCount) })],
     async run(asked) {
@@ -83,7 +81,6 @@ export const instances = [
     summary: "List instances, newest first",
     description:
       "A page filtered by `workflow` or `subject` scans 50,000 instances. It may be short or empty and still have a `next_cursor`. Use `correlation` for all instances of a job.",
-    ...needs("read"),
     query: {
       status: z.enum(INSTANCE_STATUSES).optional(),
       standing: z.enum(STANDINGS).optional().meta({
@@ -114,7 +111,6 @@ export const instances = [
     summary: "Get an instance with its payload, result and platform status",
     description:
       "With `wait`, the answer is delayed until the instance has ended or needs an operator (an unknown outcome or a question), or until the seconds have passed; check `status`. Sleeps, event waits and back-offs do not end the wait.",
-    ...needs("read"),
     query: {
       ...revealQuery,
       wait: wholeNumber(0, MAX_WAIT_S).default(0).meta({
@@ -143,7 +139,6 @@ export const instances = [
     summary: "Get everything that a replay of an instance reads",
     description:
       "For `millrace check`, which replays open instances with new code. Outputs above 64 KiB are left out. The fields follow the engine's tables and may change.",
-    ...needs("read"),
     query: revealQuery,
     answer: ["The record", RecordSchema],
     problems: ["instance_not_found"],
@@ -157,7 +152,6 @@ export const instances = [
     summary: "List the steps of an instance",
     description:
       "Returns the steps of the current run with attempts, sleeps and waits, from the history of the platform. Removed history is replaced by the recorded effects, without attempts. An inline step is shown by its effect, with its attempt.",
-    ...needs("read"),
     answer: [
       "The steps, oldest first",
       z.object({
@@ -175,7 +169,6 @@ export const instances = [
   operation("get", "/v1/instances/{id}/events", "listEmittedMessages", "instances events", {
     summary: "List the messages that an instance emitted",
     description: "Returns the commands and events that the steps of the instance emitted.",
-    ...needs("read"),
     query: {
       payload: z.enum(["true", "false"]).default("false").meta({ description: "True includes payloads." }),
       ...revealQuery,

@@ -2,7 +2,7 @@ import * as z from "zod";
 import { describeLane, groupLanes, LaneFilter, LaneGroup, LaneRow, listLanes, NotedLane } from "../../inspect/lanes.ts";
 import type { LaneVerb } from "../../lanes/turns-stub.ts";
 import { SteeredLane, steerLane } from "../../operate/steer-lane.ts";
-import { needs, operation, reasoned } from "../operation.ts";
+import { operation, reasoned } from "../operation.ts";
 import { nameQuery, pageBehind, pageOf } from "../paging.ts";
 
 const params = { lane: z.string(), key: z.string().meta({ description: "The subject of the messages." }) };
@@ -11,7 +11,6 @@ const steer = <const Verb extends string>(path: Verb, verb: LaneVerb, summary: s
   operation("post", `/v1/lanes/{lane}/{key}/${path}`, `${verb.replace(/_h/, "H")}Lane`, `lanes ${path}`, {
     summary,
     description,
-    ...needs("operate"),
     params,
     body: reasoned.extend({
       id: z
@@ -31,7 +30,6 @@ export const lanes = [
     summary: "List stalled lanes, by lane and key",
     description:
       "Lists lanes that are held or paused, or have a message that has waited for ten seconds, as last recorded. A page filtered by `state` or `cause` may be short and still have a next page.",
-    ...needs("read"),
     query: { ...LaneFilter.shape, ...nameQuery(50, 200) },
     answer: ["A page of lanes", pageOf(NotedLane)],
     async run({ env, by, query: { cursor = "", ...query } }) {
@@ -42,7 +40,6 @@ export const lanes = [
   operation("get", "/v1/lanes/causes", "listLaneCauses", "lanes causes", {
     summary: "Count stalled lanes by lane, state and cause",
     description: "Returns at most 50 groups, those with the most keys first.",
-    ...needs("read"),
     answer: [
       "Groups of lanes",
       z.object({
@@ -55,7 +52,6 @@ export const lanes = [
   operation("get", "/v1/lanes/{lane}/{key}", "getLane", "lanes show", {
     summary: "Get the current state of a lane",
     description: "Returns the state of the lane, its head, its current instances and its depth.",
-    ...needs("read"),
     params,
     answer: ["The lane", LaneRow],
     problems: ["lane_not_found"],

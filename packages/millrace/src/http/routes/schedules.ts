@@ -5,7 +5,7 @@ import { runSchedule } from "../../schedules/run-now.ts";
 import { getSchedule, listScheduleRuns, listSchedules, Schedule, ScheduleRun } from "../../schedules/schedule.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { instanceStatus } from "../accepted.ts";
-import { needs, operation, reasoned } from "../operation.ts";
+import { operation, reasoned } from "../operation.ts";
 import { nameQuery, page, pageByName, pageOf, pageQuery } from "../paging.ts";
 import { traceHeadersSchema, traceOf } from "../request-headers.ts";
 
@@ -47,7 +47,6 @@ export const schedules = [
   operation("get", "/v1/schedules", "listSchedules", "schedules list", {
     summary: "List schedules by name, each with its last run",
     description: "Returns each schedule with its next due time and the result of its last one.",
-    ...needs("read"),
     query: nameQuery(50, 200),
     answer: ["A page of schedules", pageOf(Schedule)],
     async run({ env, by, catalog, query: { cursor = "", limit } }) {
@@ -63,7 +62,6 @@ export const schedules = [
   operation("get", "/v1/schedules/{name}", "getSchedule", "schedules show", {
     summary: "Show a schedule",
     description: "Returns the schedule with its revision and its next due time.",
-    ...needs("read"),
     params,
     answer: ["The schedule", Schedule],
     problems: ["schedule_not_found"],
@@ -73,7 +71,6 @@ export const schedules = [
     summary: "Create or replace a schedule",
     description:
       "Each due time sends one command. Its key consists of the schedule's name and the due time. A paused schedule remains paused.",
-    ...needs("operate"),
     params,
     body: scheduleSchema,
     answer: ["The current schedule", Schedule],
@@ -86,7 +83,6 @@ export const schedules = [
   operation("delete", "/v1/schedules/{name}", "deleteSchedule", "schedules delete", {
     summary: "End a schedule",
     description: "Its past runs remain readable.",
-    ...needs("operate"),
     params,
     query: reasoned.shape,
     answer: { 204: { description: "It is gone" } },
@@ -99,7 +95,6 @@ export const schedules = [
   operation("post", "/v1/schedules/{name}/pause", "pauseSchedule", "schedules pause", {
     summary: "Pause a schedule",
     description: "Starts no run until the schedule is resumed. Times that pass meanwhile are recorded as `paused`.",
-    ...needs("operate"),
     params,
     body: reasoned,
     answer: ["Paused", Schedule],
@@ -109,7 +104,6 @@ export const schedules = [
   operation("post", "/v1/schedules/{name}/resume", "resumeSchedule", "schedules resume", {
     summary: "Resume a schedule",
     description: "Times that passed meanwhile are recorded as `paused` and are not made up.",
-    ...needs("operate"),
     params,
     body: reasoned,
     answer: ["Active", Schedule],
@@ -120,7 +114,6 @@ export const schedules = [
     summary: "Run a schedule now",
     description:
       "Sends the command in addition to the due times, also for a paused schedule. A repeat with the same `Idempotency-Key` is the same run, even if the schedule has changed.",
-    ...needs("operate"),
     params,
     headers: traceHeadersSchema,
     key: "Names the run.",
@@ -137,7 +130,6 @@ export const schedules = [
   operation("get", "/v1/schedules/{name}/runs", "listScheduleRuns", "schedules runs", {
     summary: "List the runs of a schedule, newest first",
     description: "Returns due times with their result, including missed and paused ones.",
-    ...needs("read"),
     params,
     query: pageQuery,
     answer: ["A page of runs", pageOf(ScheduleRun)],

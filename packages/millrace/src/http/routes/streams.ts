@@ -27,7 +27,7 @@ import {
   streamQuery,
 } from "../event-stream.ts";
 import { invalidRequest } from "../invalid-request.ts";
-import { type Asked, needs, operation } from "../operation.ts";
+import { type Asked, operation } from "../operation.ts";
 
 type Asking = Pick<Asked, "env" | "by" | "catalog" | "context">;
 
@@ -55,7 +55,6 @@ export const stream = operation("get", "/v1/stream", "followEngine", undefined, 
   summary: "Follow the changes of your tenant as server-sent events",
   description:
     "Events: `instance` (the row of an instance that changed since the last poll), `dead_letter`, `doubt` (an unknown outcome), `approval` (a question or its answer) and `action` (a row of the audit). They follow the clock of the database, from now on or after `Last-Event-ID`. With more than 100 events per poll, `skipped { count, at_least }` has the number of omitted older ones. The stream covers the newest 1,000 instances and questions of the tenant; an older instance is reported when it fails, is in doubt, or gets an action. Payloads and outputs are not included. The stream ends after three minutes, or sooner under load: reconnect.",
-  ...needs("read"),
   query: { kinds, ...streamQuery },
   headers: streamHeaders.shape,
   answer: { 200: streamed("Events") },
@@ -162,7 +161,6 @@ export const instanceStream = operation("get", "/v1/instances/{id}/stream", "fol
   summary: "Follow an instance as server-sent events",
   description:
     "Events: `status`: the instance as in a list, with its retry and sleep, on every change. `step`: an attempt, sleep or wait that started or ended, from the platform history; an inline (lean) step once it is recorded. If a completed attempt did not finish its step, `state` is `in_doubt`, `paused` or `stopped` before it started, or `waiting` for an event or an answer. `progress`: the last report of a step. A failed attempt has `max_attempts`, and `retry_delay_ms`: null if no attempt follows. `end`: the instance, when its run has ended. With `Last-Event-ID` the stream continues after that event; after `end` it answers 204 until the instance runs again. Payloads and outputs are not included. The stream ends after at most three minutes: reconnect.",
-  ...needs("read"),
   query: streamQuery,
   headers: streamHeaders.shape,
   answer: { 200: streamed("Events"), 204: { description: "`Last-Event-ID` is the id of the `end` event" } },

@@ -96,7 +96,6 @@ export const tokens = [
   operation("get", "/v1/caller", "getCaller", "caller show", {
     summary: "Get the caller: tenant, name and scopes",
     description: "Returns the tenant, the actor and the scopes of the token, and the time of the server.",
-    ...needs("read"),
     answer: ["You", CallerSchema],
     run({ by: { tenantId: tenant, actor, scopes, expiresAt } }) {
       return { tenant, actor, scopes: [...scopes], expires_at: isoOrNull(expiresAt ?? null), at: iso(Date.now()) };

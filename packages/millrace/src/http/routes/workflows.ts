@@ -89,7 +89,6 @@ function acting<const Kind extends PausedKind, const Verb extends PauseVerb>(kin
   return operation("post", `/v1/${kind}s/{name}/${verb}`, `${verb}${kind === "workflow" ? "Workflow" : "Queue"}`, `${kind}s ${verb}`, {
     summary: `${verb === "pause" ? "Pause" : "Resume"} a ${kind}`,
     description: kind === "queue" ? `${SAYS[verb]} The queue must carry commands.` : SAYS[verb],
-    ...needs("operate"),
     params: { name: z.string().min(1).max(100) },
     body,
     plan: {
@@ -121,7 +120,6 @@ export const workflows = [
   operation("get", "/v1/workflows", "listWorkflows", "workflows list", {
     summary: "List the workflows with their state",
     description: "Returns each workflow of the deployed code, its pause, and the instances of your tenant by status.",
-    ...needs("read"),
     answer: ["All workflows", z.object({ items: z.array(WorkflowSchema) })],
     async run({ env, by, catalog }) {
       const states = await listWorkflows(env, catalog, by);
