@@ -1,48 +1,5 @@
 import type { EngineCode } from "../contract/errors.ts";
 
-const BULK_PROBLEMS = {
-  bulk_action_not_found: {
-    status: 404,
-    title: "No such bulk action",
-    means: "No bulk action of your tenant has this id.",
-    next: "List them with GET /v1/bulk-actions.",
-  },
-  bulk_actions_running: {
-    status: 409,
-    title: "Too many bulk actions run",
-    retryable: true,
-    means: "The limit of concurrent bulk actions of your tenant is reached.",
-    next: "Wait until one ends, or abort one. GET /v1/bulk-actions lists them.",
-  },
-  more_matched: {
-    status: 409,
-    title: "More items match than allowed",
-    means: "More items match the filter now than `at_most` allows. The bulk action did not start.",
-    next: "Repeat the dry run and send its count as `at_most`, or narrow the filter, for example with `until`.",
-  },
-} as const;
-
-const NOT_FOUND_PROBLEMS = {
-  alert_not_found: {
-    status: 404,
-    title: "No such alert",
-    means: "No alert has this id, or it was removed.",
-    next: "List them with GET /v1/alerts.",
-  },
-  correlation_not_found: {
-    status: 404,
-    title: "No such job",
-    means: "No instance or message of your tenant has this correlation id, or all of them were removed.",
-    next: "Search another name with GET /v1/search, or look up the key of one of its messages with GET /v1/keys/{key}.",
-  },
-  key_not_found: {
-    status: 404,
-    title: "The key has no holder",
-    means: "No message of your tenant was accepted or captured with this key, or its tombstone was removed.",
-    next: "Compare it with the idempotency_key of an instance. A derived key has the form that its command computes.",
-  },
-} as const;
-
 /** How the API responds to an error code, and the explanation of the code. */
 export interface Problem {
   status: number;
@@ -53,6 +10,8 @@ export interface Problem {
   next: string;
 }
 
+const notFound = (title: string, means: string, next: string): Problem => ({ status: 404, title, means, next });
+
 export type Problems = Readonly<Record<string, Problem>>;
 
 /** Error codes that exist only in HTTP responses. */
@@ -62,12 +21,16 @@ type HttpCode =
   | "token_not_found"
   | "method_not_allowed"
   | "unsupported_media_type"
-  | "upgrade_required";
-
-type EngineProblem = EngineCode | HttpCode | keyof typeof BULK_PROBLEMS | keyof typeof NOT_FOUND_PROBLEMS;
+  | "upgrade_required"
+  | "bulk_action_not_found"
+  | "bulk_actions_running"
+  | "more_matched"
+  | "alert_not_found"
+  | "correlation_not_found"
+  | "key_not_found";
 
 /** The responses to the engine's error codes. The type requires an entry for each code. */
-export const ENGINE_PROBLEMS: Readonly<Record<EngineProblem, Problem>> = {
+export const ENGINE_PROBLEMS: Readonly<Record<EngineCode | HttpCode, Problem>> = {
   invalid_json: {
     status: 400,
     title: "The body is not JSON",
@@ -92,67 +55,51 @@ export const ENGINE_PROBLEMS: Readonly<Record<EngineProblem, Problem>> = {
     means: "The token lacks a scope, or the message belongs to another tenant.",
     next: "Use a token that has the scope the detail names.",
   },
-  route_not_found: {
-    status: 404,
-    title: "No such route",
-    means: "No route has this path, or the route is disabled in this deployment.",
-    next: "See /openapi.json for the routes.",
-  },
-  instance_not_found: {
-    status: 404,
-    title: "No such instance",
-    means: "No instance of your tenant has this id.",
-    next: "List them with GET /v1/instances.",
-  },
-  effect_not_found: {
-    status: 404,
-    title: "No such effect",
-    means: "No effect of your tenant has this key.",
-    next: "List effects with an unknown outcome with GET /v1/effects.",
-  },
-  dead_letter_not_found: {
-    status: 404,
-    title: "No such dead letter",
-    means: "No dead letter that your token may read has this id.",
-    next: "List them with GET /v1/dead-letters.",
-  },
-  approval_not_found: {
-    status: 404,
-    title: "No such approval",
-    means: "No approval of your tenant has this id.",
-    next: "List them with GET /v1/approvals.",
-  },
-  schedule_not_found: {
-    status: 404,
-    title: "No such schedule",
-    means: "No schedule of your tenant has this name.",
-    next: "List them with GET /v1/schedules.",
-  },
-  lock_not_found: {
-    status: 404,
-    title: "No such lock is held",
-    means: "No lock of your tenant with this name is held now.",
-    next: "List locks held for ten seconds or more with GET /v1/locks.",
-  },
-  lane_not_found: {
-    status: 404,
-    title: "No such lane",
-    means: "This deployment has no lane with this name.",
-    next: "List stalled lanes with GET /v1/lanes. GET /v1/catalog names all lane queues.",
-  },
-  token_not_found: {
-    status: 404,
-    title: "No such token",
-    means: "No token of your tenant has this id.",
-    next: "List them with GET /v1/tokens.",
-  },
-  ...NOT_FOUND_PROBLEMS,
-  unknown_message_type: {
-    status: 404,
-    title: "No such message type",
-    means: "No deployed workflow handles this type, or a command was sent to a route for events, or the other way round.",
-    next: "Check the spelling (did_you_mean), use the route named in the detail, or deploy the workflow first.",
-  },
+  route_not_found: notFound(
+    "No such route",
+    "No route has this path, or the route is disabled in this deployment.",
+    "See /openapi.json for the routes.",
+  ),
+  instance_not_found: notFound("No such instance", "No instance of your tenant has this id.", "List them with GET /v1/instances."),
+  effect_not_found: notFound(
+    "No such effect",
+    "No effect of your tenant has this key.",
+    "List effects with an unknown outcome with GET /v1/effects.",
+  ),
+  dead_letter_not_found: notFound(
+    "No such dead letter",
+    "No dead letter that your token may read has this id.",
+    "List them with GET /v1/dead-letters.",
+  ),
+  approval_not_found: notFound("No such approval", "No approval of your tenant has this id.", "List them with GET /v1/approvals."),
+  schedule_not_found: notFound("No such schedule", "No schedule of your tenant has this name.", "List them with GET /v1/schedules."),
+  lock_not_found: notFound(
+    "No such lock is held",
+    "No lock of your tenant with this name is held now.",
+    "List locks held for ten seconds or more with GET /v1/locks.",
+  ),
+  lane_not_found: notFound(
+    "No such lane",
+    "This deployment has no lane with this name.",
+    "List stalled lanes with GET /v1/lanes. GET /v1/catalog names all lane queues.",
+  ),
+  token_not_found: notFound("No such token", "No token of your tenant has this id.", "List them with GET /v1/tokens."),
+  alert_not_found: notFound("No such alert", "No alert has this id, or it was removed.", "List them with GET /v1/alerts."),
+  correlation_not_found: notFound(
+    "No such job",
+    "No instance or message of your tenant has this correlation id, or all of them were removed.",
+    "Search another name with GET /v1/search, or look up the key of one of its messages with GET /v1/keys/{key}.",
+  ),
+  key_not_found: notFound(
+    "The key has no holder",
+    "No message of your tenant was accepted or captured with this key, or its tombstone was removed.",
+    "Compare it with the idempotency_key of an instance. A derived key has the form that its command computes.",
+  ),
+  unknown_message_type: notFound(
+    "No such message type",
+    "No deployed workflow handles this type, or a command was sent to a route for events, or the other way round.",
+    "Check the spelling (did_you_mean), use the route named in the detail, or deploy the workflow first.",
+  ),
   method_not_allowed: {
     status: 405,
     title: "Method not allowed",
@@ -177,7 +124,24 @@ export const ENGINE_PROBLEMS: Readonly<Record<EngineProblem, Problem>> = {
     means: "The platform completed steps of the run that the database does not contain, because an earlier state of it was restored.",
     next: "Restart the instance. Steps without a record run again by their effect class: a lookup asks the upstream first, a once becomes in_doubt.",
   },
-  ...BULK_PROBLEMS,
+  bulk_action_not_found: notFound(
+    "No such bulk action",
+    "No bulk action of your tenant has this id.",
+    "List them with GET /v1/bulk-actions.",
+  ),
+  bulk_actions_running: {
+    status: 409,
+    title: "Too many bulk actions run",
+    retryable: true,
+    means: "The limit of concurrent bulk actions of your tenant is reached.",
+    next: "Wait until one ends, or abort one. GET /v1/bulk-actions lists them.",
+  },
+  more_matched: {
+    status: 409,
+    title: "More items match than allowed",
+    means: "More items match the filter now than `at_most` allows. The bulk action did not start.",
+    next: "Repeat the dry run and send its count as `at_most`, or narrow the filter, for example with `until`.",
+  },
   lock_held: {
     status: 409,
     title: "The lock is held",

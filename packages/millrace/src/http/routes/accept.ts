@@ -21,6 +21,7 @@ import {
   orCloudEvent,
   orCloudEvents,
   orThrow,
+  parseEvent,
   readCloudEvent,
   readCloudEvents,
 } from "../cloud-events.ts";
@@ -240,26 +241,21 @@ async function readBatch<Unread extends z.ZodType>(
   request: HonoRequest,
   { key, item, unread }: { key: string; item: z.ZodType; unread: Unread },
   assertMay: (type: string) => void,
-): Promise<{ body?: z.output<Unread>; messages: (UntypedRequest | MillraceError)[] }> {
-  const { most, maxBytes } = BATCH_LIMITS;
-  const takeAll = (messages: (() => UntypedRequest)[]) =>
-    messages.map((take) => {
-      try {
-        const message = take();
-        assertMay(message.type);
-        return { ...message, exact: true, ...traceOf(request) };
-      } catch (error) {
-        if (error instanceof MillraceError) return error;
-        throw error;
-      }
-    });
-  if (isCloudEventBatch(request)) {
-    const events = await readCloudEvents(request, BATCH_LIMITS);
-    return { messages: takeAll(events.map((event) => () => commandOf(orThrow(event)))) };
-  }
-  const body = await readBody(request, unread, { maxBytes, items: { key, most } });
-  const items = (body as Record<string, unknown[]>)[key] ?? [];
-  return { body, messages: takeAll(items.map((one) => () => asRequest(parseWith(item, orThrow(one)) as Message))) };
+): Promise<{ body: z.output<Unread> | undefined; messages: (UntypedRequest | MillraceError)[] }> {
+  const isCloud = isCloudEventBatch(request);
+  const body = isCloud ? undefined : await readBody(request, unread, { ...BATCH_LIMITS, items: { key, most: BATCH_LIMITS.most } });
+  const items = isCloud ? await readCloudEvents(request, BATCH_LIMITS) : ((body as Record<string, unknown[]>)[key] ?? []);
+  const messages = items.map((one) => {
+    try {
+      const message = isCloud ? commandOf(parseEvent(orThrow(one))) : asRequest(parseWith(item, orThrow(one)) as Message);
+      assertMay(message.type);
+      return { ...message, exact: true, ...traceOf(request) };
+    } catch (error) {
+      if (error instanceof MillraceError) return error;
+      throw error;
+    }
+  });
+  return { body, messages };
 }
 
 /** Sends the valid messages of a batch together. Returns the result or the problem of each, in order. */
