@@ -79,7 +79,7 @@ export interface Group {
   paths: readonly string[];
 }
 
-export const ENGINE_GROUPS: readonly Group[] = [
+const ENGINE_GROUPS: readonly Group[] = [
   {
     name: "Commands",
     paths: ["/v1/commands", "/v1/events", "/v1/callback-secret", "/inbound"],
@@ -141,7 +141,7 @@ export const ENGINE_GROUPS: readonly Group[] = [
 ];
 
 /** The name of the group with the longest prefix that matches a path. */
-export function tagOf(path: string, groups: readonly Group[]): string {
+function tagOf(path: string, groups: readonly Group[]): string {
   const fitting = groups
     .flatMap(({ name, paths }) => paths.map((start) => ({ name, start })))
     .filter(({ start }) => path === start || path.startsWith(start === "/" ? start : `${start}/`));
