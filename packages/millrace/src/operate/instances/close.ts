@@ -1,17 +1,14 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import type { PlanVerdict } from "../../contract/plan-verdicts.ts";
 import { laneIn } from "../../contract/queue.ts";
-import { sql } from "../../contract/sql.ts";
 import { labelOf } from "../../contract/step-names.ts";
 import { effectsOf } from "../../inspect/effects.ts";
 import type { Instance } from "../../inspect/instance-row.ts";
 import type { Operator } from "../../store/actions.ts";
-import { query } from "../../store/d1/retry.ts";
-import { hasDoubt } from "../../store/inbox/read.ts";
 import { REFUSED, RETRYABLE } from "../../store/instances/status.ts";
 import { markClosed } from "../../store/instances/stop.ts";
 import { instanceAct } from "./act.ts";
-import { failedBefore } from "./left.ts";
+import { failedBefore, messageOfInstance, whyInDoubt } from "./left.ts";
 import type { ActionPlan } from "./plan.ts";
 import { type UndoVerdict, undoEffects } from "./undo.ts";
 
@@ -28,11 +25,7 @@ export const close = instanceAct({
   refused: ({ env, instance }) => whyRefused(env, instance),
   async plan({ env, by, instance }) {
     const effects = await standing(env, by, instance);
-    const [{ queue } = { queue: null }] = await query<{ queue: string | null }>(
-      env.DB,
-      sql`SELECT queue FROM millrace_instances WHERE id = ${instance.id} AND tenant_id = ${by.tenantId}`,
-    );
-    const lane = queue === null ? undefined : laneIn(queue);
+    const lane = laneIn((await messageOfInstance(env, instance.id)).queue);
     const goesOn = lane && ` If it blocks its lane (${lane} · ${instance.subject}), the next message of the lane starts.`;
     return { follows: followsOf(instance) + (goesOn ?? ""), effects };
   },
@@ -82,10 +75,7 @@ function remainsOf({ undo }: Instance): string {
 }
 
 async function whyRefused(env: EngineEnv, { id, status }: Instance): Promise<string | null> {
-  if (RETRYABLE.has(status) || status === "in_doubt") {
-    const [doubt] = await query(env.DB, sql`SELECT 1 WHERE ${hasDoubt(id)}`);
-    return doubt ? "An effect of the instance is in doubt: resolve it first. List those with GET /v1/effects?state=in_doubt." : null;
-  }
+  if (RETRYABLE.has(status) || status === "in_doubt") return whyInDoubt(env, id);
   if (status === "skipped") return "The instance is skipped already.";
   if (REFUSED.has(status)) return "The instance never started: skip its dead letter, which also skips the instance.";
   return `The instance is ${status}: only an errored or terminated instance can be closed.${status === "complete" ? "" : " Cancel it first."}`;

@@ -4,33 +4,16 @@ import type { Envelope } from "../../contract/envelope.ts";
 import { messageId } from "../../contract/ids.ts";
 import { laneIn, MAX_DUE_SECONDS } from "../../contract/queue.ts";
 import { iso } from "../../contract/row.ts";
-import { sql } from "../../contract/sql.ts";
 import { relay } from "../../recorder/relay.ts";
-import { query } from "../../store/d1/retry.ts";
 import { jumpQueue, moveDue } from "../../store/instances/accept.ts";
-import { WAITS_FOR_SLOT } from "../../store/instances/status.ts";
 import { type Call, instanceAct } from "./act.ts";
+import { type InstanceMessage, messageOfInstance } from "./left.ts";
 
-interface Message {
-  readonly queue: string | null;
-  readonly envelope: string;
-  /** 1 while the command waits for a slot of its workflow's `concurrency`. */
-  readonly waits: number;
-}
-
-async function readMessage({ env, instance }: Call<unknown>): Promise<Message | undefined> {
-  const [row] = await query<Message>(
-    env.DB,
-    sql`SELECT queue, envelope, ${WAITS_FOR_SLOT} AS waits FROM millrace_instances WHERE id = ${instance.id}`,
-  );
-  return row;
-}
-
-function whyNotDelayed({ instance: { status, due_at } }: Call<unknown>, message: Message | undefined): string | null {
+function whyNotDelayed({ instance: { status, due_at } }: Call<unknown>, message: InstanceMessage): string | null {
   if (status !== "accepted") return `The instance is ${status}: only a delayed command that has not started has a due time.`;
   if (due_at === null) return "The command has no delay: it starts as soon as its queue delivers it.";
   if (Date.parse(due_at) <= Date.now()) return "The command is due: it is just being started.";
-  if (laneIn(message?.queue ?? "") === undefined) return null;
+  if (laneIn(message.queue) === undefined) return null;
   return "The command waits in a lane, which has its own times. Cancel the instance, then send the command under another key.";
 }
 
@@ -38,9 +21,8 @@ function whyNotDelayed({ instance: { status, due_at } }: Call<unknown>, message:
  * The change of the due time. The message is sent again, because the consumer ignores any copy of the message that arrives before the due
  * time.
  */
-function changed({ env, by, instance: { id, due_at } }: Call<unknown>, message: Message | undefined, at: number | null) {
-  const { queue: named, envelope = "{}" } = message ?? {};
-  const queue = named ?? "";
+function changed({ env, by, instance: { id, due_at } }: Call<unknown>, message: InstanceMessage, at: number | null) {
+  const { queue, envelope } = message;
   const moved = laneIn(queue) === undefined ? moveDue({ id, tenantId: by.tenantId }, at) : moveDue({ id: "", tenantId: "" }, at);
   return {
     change: moved,
@@ -50,7 +32,7 @@ function changed({ env, by, instance: { id, due_at } }: Call<unknown>, message: 
     async done() {
       await crashPoint("A03 accept committed, not enqueued");
       const delaySeconds = at === null ? 0 : Math.max(0, Math.ceil((at - Date.now()) / 1000));
-      await relay(env, [{ id: messageId(JSON.parse(envelope) as Envelope), queue, delaySeconds, body: envelope }]);
+      await relay(env, [{ id: messageId(JSON.parse(envelope) as Envelope), queue: queue ?? "", delaySeconds, body: envelope }]);
       return {};
     },
   };
@@ -66,11 +48,11 @@ export const move = instanceAct({
     run_at: z.iso.datetime({ offset: true }).meta({ description: "The new time to start at: at most 365 days from now." }),
   },
   answer: {},
-  read: readMessage,
+  read: ({ env, instance }) => messageOfInstance(env, instance.id),
   refused(call, message) {
     const inMs = Date.parse(call.given.run_at) - Date.now();
     const isInTime = inMs > 0 && inMs <= MAX_DUE_SECONDS * 1000;
-    const { must_end_by: end } = JSON.parse(message?.envelope ?? "{}") as Partial<Envelope>;
+    const { must_end_by: end } = JSON.parse(message.envelope) as Partial<Envelope>;
     const why = whyNotDelayed(call, message);
     if (why !== null) return why;
     if (!isInTime) return "The new time must be within the next 365 days. To start it now, release it.";
@@ -101,14 +83,14 @@ export const release = instanceAct({
       .meta({ description: "Only for a waiting command: it does not start at once, but gets the next slot." }),
   },
   answer: {},
-  read: readMessage,
+  read: ({ env, instance }) => messageOfInstance(env, instance.id),
   refused(call, message) {
-    if (message?.waits === 1) return null;
+    if (message.waits === 1) return null;
     return call.given.front ? "The command does not wait for a slot: release it without `front`." : whyNotDelayed(call, message);
   },
   plan: async ({ given }, message) => ({
     follows:
-      message?.waits !== 1
+      message.waits !== 1
         ? "The command starts now, in its queue."
         : given.front
           ? "The command gets the next slot of its key."
@@ -117,7 +99,7 @@ export const release = instanceAct({
   }),
   change(call, message) {
     const { by, instance, given } = call;
-    if (message?.waits !== 1) return changed(call, message, null);
+    if (message.waits !== 1) return changed(call, message, null);
     const { done } = changed(call, message, null);
     return {
       done: given.front ? () => ({}) : done,

@@ -5,8 +5,10 @@ import { type LeftBehind, reopened } from "../../pass/caught.ts";
 import type { Failure, Unrecorded } from "../../pass/failure.ts";
 import { query } from "../../store/d1/retry.ts";
 import { selectCaught, selectUnrecorded } from "../../store/inbox/caught.ts";
+import { hasDoubt } from "../../store/inbox/read.ts";
 import { IS_BEING_RESTARTED } from "../../store/instances/restarted.ts";
 import { selectLeft } from "../../store/instances/run.ts";
+import { WAITS_FOR_SLOT } from "../../store/instances/status.ts";
 
 type Steps = Readonly<Record<string, LeftBehind>>;
 
@@ -104,6 +106,30 @@ export function failedBefore({ status, error }: Pick<Instance, "status" | "error
   const { step, behind, code, attempts, upstream_status } = error;
   const upstream = upstream_status !== undefined && { upstream_status };
   return { failed: { step: step || (behind ?? ""), code, attempts, ...upstream } };
+}
+
+export interface InstanceMessage {
+  /** Null for an instance that an event started. */
+  readonly queue: string | null;
+  readonly envelope: string;
+  /** 1 while the command waits for a slot of its workflow's `concurrency`. */
+  readonly waits: number;
+}
+
+/** The message that started an instance. */
+export async function messageOfInstance(env: EngineEnv, id: string): Promise<InstanceMessage> {
+  const [row] = await query<InstanceMessage & Record<string, unknown>>(
+    env.DB,
+    sql`SELECT queue, envelope, ${WAITS_FOR_SLOT} AS waits FROM millrace_instances WHERE id = ${id}`,
+  );
+  return row ?? { queue: null, envelope: "{}", waits: 0 };
+}
+
+/** The reason for a refusal of undo and close while an effect of the instance is in doubt; null otherwise. */
+export async function whyInDoubt(env: EngineEnv, id: string): Promise<string | null> {
+  const doubts = await query(env.DB, sql`SELECT 1 WHERE ${hasDoubt(id)}`);
+  if (doubts.length === 0) return null;
+  return "An effect of the instance is in doubt: resolve it first. List those with GET /v1/effects?state=in_doubt.";
 }
 
 /**

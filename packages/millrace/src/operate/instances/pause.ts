@@ -1,13 +1,11 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { laneIn } from "../../contract/queue.ts";
-import { sql } from "../../contract/sql.ts";
 import type { Instance } from "../../inspect/instance-row.ts";
 import { askPlatform } from "../../intake/platform.ts";
-import { query } from "../../store/d1/retry.ts";
-import { GOING_ON, UNSEEN, WAITS_FOR_SLOT } from "../../store/instances/status.ts";
+import { GOING_ON, UNSEEN } from "../../store/instances/status.ts";
 import { markPaused, markResumed } from "../../store/instances/stop.ts";
 import { instanceAct } from "./act.ts";
-import { whyRestarting } from "./left.ts";
+import { messageOfInstance, whyRestarting } from "./left.ts";
 import { planRun } from "./retry.ts";
 
 export const pause = instanceAct({
@@ -37,12 +35,9 @@ const PAUSED =
 /** Where an instance waits before its start: in a lane, or for a slot of its workflow's `concurrency`. Null for any other instance. */
 async function waitingPlace(env: EngineEnv, { id, workflow, status }: Instance): Promise<"lane" | "slot" | null> {
   if (!UNSEEN.has(status)) return null;
-  const [row] = await query<{ queue: string | null; waits: number }>(
-    env.DB,
-    sql`SELECT queue, ${WAITS_FOR_SLOT} AS waits FROM millrace_instances WHERE id = ${id}`,
-  );
-  if (row?.waits === 1) return "slot";
-  return laneIn(row?.queue ?? null) !== undefined && (await askPlatform(env, workflow, id)).instance === null ? "lane" : null;
+  const { queue, waits } = await messageOfInstance(env, id);
+  if (waits === 1) return "slot";
+  return laneIn(queue) !== undefined && (await askPlatform(env, workflow, id)).instance === null ? "lane" : null;
 }
 
 function whyNotPaused({ status, undo }: Instance, place: "lane" | "slot" | null): string | null {

@@ -22,6 +22,7 @@ import { selectKnown } from "../../store/instances/keys.ts";
 import { ENDED } from "../../store/instances/status.ts";
 import type { AnyWorkflow } from "../../workflow/workflow.ts";
 import { type Call, instanceAct } from "./act.ts";
+import { messageOfInstance } from "./left.ts";
 
 /** The original instance is recorded as the cause of the new instance. */
 export const runAgain = instanceAct({
@@ -98,18 +99,15 @@ interface Original {
  * The message of an instance, read with the present deployment's definitions. For an instance that cannot run again, the result is the
  * reason.
  */
-async function readOriginal({ env, by, catalog, instance }: Call<unknown>): Promise<Original | { readonly why: string }> {
+async function readOriginal({ env, catalog, instance }: Call<unknown>): Promise<Original | { readonly why: string }> {
   assertDeclared(catalog !== undefined, 'Pass the catalog to run an instance again: actOn(env, by, "run-again", id, given, { catalog }).');
   const workflow = catalog.workflows.find(({ name }) => name === instance.workflow);
   if (workflow === undefined) return { why: `This deployment has no workflow ${instance.workflow}: add it, and deploy.` };
-  const [row] = await query<{ envelope: string; queue: string | null }>(
-    env.DB,
-    sql`SELECT envelope, queue FROM millrace_instances WHERE id = ${instance.id} AND tenant_id = ${by.tenantId}`,
-  );
+  const { queue, ...message } = await messageOfInstance(env, instance.id);
   try {
-    const envelope = JSON.parse(row?.envelope ?? "{}") as Envelope;
+    const envelope = JSON.parse(message.envelope) as Envelope;
     const draft = workflow.on.from(await unpackPayload(env.PAYLOADS, workflow.on, envelope));
-    return { workflow, draft: { ...draft, tags: envelope.tags ?? [] }, queue: row?.queue ?? null };
+    return { workflow, draft: { ...draft, tags: envelope.tags ?? [] }, queue };
   } catch (error) {
     if (codeOf(error) === "payload_missing") return { why: "The payload of the instance is no longer stored: send its command again." };
     if (codeOf(error) === "invalid_payload")

@@ -9,12 +9,11 @@ import type { Unrecorded } from "../../pass/failure.ts";
 import { type Operator, selectCutOff, selectCutOffSoFar } from "../../store/actions.ts";
 import { query } from "../../store/d1/retry.ts";
 import { DOUBTED } from "../../store/inbox/classes.ts";
-import { hasDoubt } from "../../store/inbox/read.ts";
 import { beginUndo } from "../../store/instances/run.ts";
 import { ENDED } from "../../store/instances/status.ts";
 import { hasToTakeBack } from "../../store/instances/undoable.ts";
 import { instanceAct } from "./act.ts";
-import { failedBefore, isStopped, itsEnd, unrecorded } from "./left.ts";
+import { failedBefore, isStopped, itsEnd, unrecorded, whyInDoubt } from "./left.ts";
 import type { ActionPlan } from "./plan.ts";
 
 export const undo = instanceAct({
@@ -115,8 +114,8 @@ async function whyRefused(env: EngineEnv, by: Operator, instance: Instance): Pro
   if (undo !== null && status === "errored")
     return "The undo of the instance has failed: retry the instance to continue the undo, or skip the step that failed.";
   if (!ENDED.has(status)) return `The instance is ${status}: only an instance that has ended can be undone.`;
-  const [doubt] = await query(env.DB, sql`SELECT 1 WHERE ${hasDoubt(id)}`);
-  if (doubt) return "An effect of the instance is in doubt: resolve it first. List those with GET /v1/effects?state=in_doubt.";
+  const doubt = await whyInDoubt(env, id);
+  if (doubt !== null) return doubt;
   const [something] = await query(
     env.DB,
     sql`SELECT 1 FROM millrace_instances WHERE id = ${id} AND tenant_id = ${by.tenantId} AND ${hasToTakeBack(by.tenantId, id)}`,
