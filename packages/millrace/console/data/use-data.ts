@@ -111,7 +111,8 @@ interface Shown<Row> {
 interface ListOptions<Row> {
   /** Default: the row's id. */
   nameOf?: (row: Row) => string;
-  isAbout: (event: LiveEvent) => boolean;
+  /** Default: the list is reloaded after each action of an operator. */
+  about?: About;
   /** Reads a changed row from an event. */
   rowIn?: (event: LiveEvent) => Row | undefined;
 }
@@ -120,7 +121,7 @@ interface ListOptions<Row> {
 export function useList<At extends Path>(
   at: At,
   query: object,
-  { param = {}, ...options }: ListOptions<Item<At>> & { param?: Record<string, string> },
+  { param = {}, ...options }: ListOptions<Item<At>> & { param?: Record<string, string> } = {},
 ): Pages<Item<At>> {
   const load = (cursor: string | undefined) => send("GET", at, { param, query: { limit: "50", ...query, cursor } });
   return usePages(load as never, [at, JSON.stringify([param, query])], options);
@@ -133,7 +134,7 @@ export function useList<At extends Path>(
 export function usePages<Row>(
   load: (cursor: string | undefined) => Promise<Result<Page<Row>>>,
   depends: readonly unknown[],
-  { nameOf = (row) => (row as { id: string }).id, isAbout, rowIn }: ListOptions<Row>,
+  { nameOf = (row) => (row as { id: string }).id, about = ["action"], rowIn }: ListOptions<Row> = {},
 ): Pages<Row> {
   const [shown, show] = useState<Shown<Row> | undefined>();
   const [problem, setProblem] = useState<Problem | undefined>();
@@ -150,7 +151,7 @@ export function usePages<Row>(
       const changed = rowIn?.(event);
       if (changed)
         show((before) => before && { ...before, rows: before.rows.map((row) => (nameOf(row) === nameOf(changed) ? changed : row)) });
-      return isAbout(event);
+      return typeof about === "function" ? about(event) : about.includes(event.kind);
     },
   );
   useEffect(() => {

@@ -5,7 +5,7 @@ import { writtenJson } from "../data/written.ts";
 import { hrefOf, Link } from "../frame/router.tsx";
 import { Act } from "./act.tsx";
 import type { Asker } from "./ask.tsx";
-import { Json } from "./json.tsx";
+import { Folded, Json } from "./json.tsx";
 import { Button } from "./page.tsx";
 import { Moment, Name } from "./text.tsx";
 
@@ -113,12 +113,7 @@ export function AnswerDoubt({ doubt, verb, follows, ...asker }: AskedOfDoubt) {
       body={verb === "confirm" ? { output } : {}}
       said={`Answered. ${following}`}
     >
-      {input !== null && (
-        <details open>
-          <summary>Input</summary>
-          <Json value={input} label={`Input of ${step}`} />
-        </details>
-      )}
+      {input !== null && <Folded open title="Input" value={input} label={`Input of ${step}`} />}
       {verb === "confirm" && (
         <>
           <JsonField

@@ -22,6 +22,24 @@ export function Json({ value, label }: { value: unknown; label: string }) {
   );
 }
 
+interface FoldedProps {
+  title: string;
+  label: string;
+  value: unknown;
+  class?: string;
+  open?: boolean;
+}
+
+/** A JSON value that is shown when the user opens its title. */
+export function Folded({ title, label, value, ...rest }: FoldedProps) {
+  return (
+    <details {...rest}>
+      <summary>{title}</summary>
+      <Json value={value} label={label} />
+    </details>
+  );
+}
+
 export function JsonText({ text, label, others = {} }: { text: string; label: string; others?: Readonly<Record<string, string>> }) {
   const [isWhole, showWhole] = useState(false);
   const shown = isWhole ? text : text.slice(0, SHOWN);

@@ -1,9 +1,7 @@
 import type { Answer } from "../data/api.ts";
-import { duration } from "./text.tsx";
+import { seconds } from "./text.tsx";
 
 type Queue = Answer<"/v1/catalog">["queues"][number];
-
-const seconds = (value: number) => duration(value * 1000);
 
 export function policyOf({ retries, batch_size, batch_wait_seconds, concurrency, is_lane, has_priorities }: Queue) {
   const { limit, initial_seconds: initial, max_seconds: most } = retries;

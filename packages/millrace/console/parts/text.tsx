@@ -25,6 +25,8 @@ export function duration(ms: number): string {
   return inTwo(ms, [DAY, "d"], [HOUR, "h"]);
 }
 
+export const seconds = (value: number) => duration(value * 1000);
+
 type Unit = readonly [ms: number, word: string];
 
 function inTwo(ms: number, [large, word]: Unit, [small, other]: Unit): string {

@@ -63,7 +63,7 @@ export function Actions() {
     { state },
     {
       // The counts of a bulk action change after an action on one of its items, and after a change of an item's instance.
-      isAbout: ({ kind }) => kind === "action" || kind === "instance" || kind === "skipped",
+      about: ["action", "instance", "skipped"],
     },
   );
   return (

@@ -86,7 +86,7 @@ export function Audit() {
       (!target || data.target === target) &&
       (!instance || data.instance_id === instance) &&
       (!result || data.result === result));
-  const pages = useList("/v1/audit", { ...filters, bulk: eachOrOne }, { isAbout: isWanted });
+  const pages = useList("/v1/audit", { ...filters, bulk: eachOrOne }, { about: isWanted });
   return (
     <>
       <h1>Audit</h1>

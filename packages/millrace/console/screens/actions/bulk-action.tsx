@@ -119,7 +119,7 @@ function Results({ bulk: { id, verb } }: { bulk: Bulk }) {
     {
       param: { id },
       nameOf: ({ n }) => String(n),
-      isAbout: moves,
+      about: moves,
     },
   );
   return (

@@ -2,12 +2,12 @@ import type { ComponentChildren } from "preact";
 import { get, type Item } from "../../data/api.ts";
 import { useCatalog, useData } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Json } from "../../parts/json.tsx";
+import { Folded } from "../../parts/json.tsx";
 import { Empty, Facts, Lines, Pairs, ProblemNote, Reading } from "../../parts/page.tsx";
 import { PauseMark, Pausing } from "../../parts/pausing.tsx";
 import { policyOf } from "../../parts/policy.ts";
 import { type Column, Table } from "../../parts/table.tsx";
-import { duration, Quiet } from "../../parts/text.tsx";
+import { Quiet, seconds } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
 import { opened, type Schema, wordsOf } from "../send/schema.ts";
 import { graphOf, Picture, partsOfName, type Catalog as Whole } from "./picture.tsx";
@@ -172,7 +172,7 @@ function OfWorkflow({ workflow, seen }: { workflow: Workflow; seen: number }) {
         of={[
           [`started by the ${on.kind} `, <LinkOf key="on" node={nodeOf(on)} />],
           mode === "lean" && "its steps run inline (lean)",
-          deadline === null ? "no deadline" : `overdue after ${duration(deadline * 1000)}`,
+          deadline === null ? "no deadline" : `overdue after ${seconds(deadline)}`,
           <Link to={hrefOf("instances", { workflow: name })}>Its instances</Link>,
           on.kind === "command" && <Link to={hrefOf("send", { message: nodeOf(on) })}>Send one</Link>,
         ]}
@@ -242,10 +242,7 @@ function OfMessage({ message, catalog }: { message: Message; catalog: Whole }) {
           <Quiet key="words" of={wordsOf(one, schema.required?.includes(name) ?? false)} />,
         ])}
       />
-      <details>
-        <summary class="quiet">As JSON Schema</summary>
-        <Json value={payload_schema} label="JSON Schema" />
-      </details>
+      <Folded title="As JSON Schema" value={payload_schema} label="JSON Schema" />
     </>
   );
 }

@@ -1,6 +1,5 @@
 import { useState } from "preact/hooks";
 import type { Item } from "../../data/api.ts";
-import type { LiveEvent } from "../../data/live.ts";
 import { may } from "../../data/session.ts";
 import { useCause, useList } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
@@ -44,10 +43,8 @@ export function DeadLetters() {
 type Cause = Item<"/v1/dead-letters/causes">;
 type Letter = Item<"/v1/dead-letters">;
 
-const MOVES = new Set(["replay", "skip", "escalate", "repair"]);
-export function isAboutLetters({ kind, data }: LiveEvent): boolean {
-  return kind === "dead_letter" || kind === "skipped" || (kind === "action" && MOVES.has(String(data.verb)));
-}
+/** The events after which a list of dead letters is reloaded. */
+const ABOUT = { about: ["dead_letter", "skipped", "action"] };
 
 const said = (...parts: (string | null)[]) => parts.filter(Boolean).join(": ");
 
@@ -69,7 +66,7 @@ const CAUSE_COLUMNS: readonly Column<Cause>[] = [
 ];
 
 function Causes({ filters }: { filters: Filters }) {
-  const pages = useList("/v1/dead-letters/causes", filters, { isAbout: isAboutLetters });
+  const pages = useList("/v1/dead-letters/causes", filters, ABOUT);
   return (
     <TableList
       label="Causes"
@@ -106,7 +103,7 @@ const LETTER_COLUMNS: readonly Column<Letter>[] = [
 
 function Letters({ filters }: { filters: Filters }) {
   const [selected, select] = useState<ReadonlySet<string>>(new Set());
-  const pages = useList("/v1/dead-letters", filters, { isAbout: isAboutLetters });
+  const pages = useList("/v1/dead-letters", filters, ABOUT);
   const { ask, line } = useActs(pages.again);
   const isOpen = filters.state === undefined && may("operate");
   const { queue, reason, type, cause, escalated } = filters;

@@ -9,7 +9,7 @@ import { Button, Code, Facts, LinkTo, Lost, ProblemNote } from "../../parts/page
 import { Status } from "../../parts/status.tsx";
 import { Ago, Id, Text } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
-import { isAboutLetters, nameOf } from "./dead-letters.tsx";
+import { nameOf } from "./dead-letters.tsx";
 import { type Detail, PlanOfReplay, type ReplayPlan, useDraft, Workbench } from "./workbench.tsx";
 
 export function DeadLetter({ param: id }: ScreenProps) {
@@ -17,7 +17,7 @@ export function DeadLetter({ param: id }: ScreenProps) {
   const { data, problem, again } = useData(
     () => get("/v1/dead-letters/:id", { param: { id }, query: reveal ? { reveal: "true" } : {} }),
     [id],
-    (event) => isAboutLetters(event) && (event.kind === "skipped" || event.data.target === id || event.data.id === id),
+    ({ kind, data: { target, id: of } }) => kind === "skipped" || target === id || of === id,
   );
   // When redacted values are revealed, only these values are reloaded. All other content of the page remains unchanged.
   useEffect(() => void (reveal && again()), [reveal]);

@@ -2,7 +2,7 @@ import type { Explained } from "../../data/explained.ts";
 import { may } from "../../data/session.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { DoubtAnswers, type DoubtVerb, type Follows, TO_QUESTIONS } from "../../parts/answer.tsx";
-import { Json } from "../../parts/json.tsx";
+import { Folded, Json } from "../../parts/json.tsx";
 import { Code } from "../../parts/page.tsx";
 import { Ago, Moment, Text } from "../../parts/text.tsx";
 import { labelOf } from "./step.ts";
@@ -155,12 +155,7 @@ export function OpenDoubt({ step, why, since, follows, effect, answer }: DoubtPr
         In doubt since <Moment at={since} />
         <Text before=": " of={why} />
       </p>
-      {effect && effect.input !== null && (
-        <details class="beside">
-          <summary>Input</summary>
-          <Json value={effect.input} label={`Input of ${step}`} />
-        </details>
-      )}
+      {effect && effect.input !== null && <Folded class="beside" title="Input" value={effect.input} label={`Input of ${step}`} />}
     </section>
   );
 }

@@ -85,7 +85,7 @@ const COLUMNS: readonly Column<Instance>[] = [
 export function Instances() {
   const filters = useFilters(FILTERS);
   const pages = useList("/v1/instances", filters, {
-    isAbout: ({ kind }) => kind === "instance" || kind === "skipped",
+    about: ["instance", "skipped"],
     rowIn: ({ kind, data }) => (kind === "instance" ? (data as Instance) : undefined),
   });
   const { ask, line } = useActs(pages.again);

@@ -5,7 +5,7 @@ import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Empty, Observed, ProblemNote, Reading } from "../../parts/page.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
-import { Ago, duration, exact } from "../../parts/text.tsx";
+import { Ago, exact, seconds } from "../../parts/text.tsx";
 import { Bars, Lines, type Period, type Window } from "./plot.tsx";
 import "./metrics.css";
 
@@ -101,7 +101,7 @@ const labelOf = (span: keyof typeof SPANS) => (at: number) => exact(at).slice(sp
 const ORDER = ["complete", "terminated", "errored"];
 const rank = (status: string) => (ORDER.indexOf(status) + ORDER.length) % ORDER.length;
 
-const seconds = (value: number | null) => (value === null ? "–" : duration(value * 1000));
+const taken = (value: number | null) => (value === null ? "–" : seconds(value));
 
 function OfWorkflow({ name, periods, window }: { name: string; periods: readonly Period[]; window: Window }) {
   const [chosen, choose] = useState<number>();
@@ -114,7 +114,7 @@ function OfWorkflow({ name, periods, window }: { name: string; periods: readonly
   const tookIn = (at: number) => {
     const one = slots[at];
     if (!one?.attempts) return "no step attempt";
-    return `p50 ${seconds(one.step_p50_seconds)}, p99 ${seconds(one.step_p99_seconds)} of ${one.attempts.toLocaleString()} attempts`;
+    return `p50 ${taken(one.step_p50_seconds)}, p99 ${taken(one.step_p99_seconds)} of ${one.attempts.toLocaleString()} attempts`;
   };
   const shared = { workflow: name, window, slots, chosen, choose };
   const timeOf = (at: number) => window.labelOf(window.times[at] ?? 0);
@@ -156,8 +156,8 @@ function columnsOf(statuses: readonly string[], { labelOf }: Window): Column<Per
   return [
     { head: "Time", width: "104px", narrow: "92px", cell: ({ at }) => <time datetime={at}>{labelOf(Date.parse(at))}</time> },
     ...statuses.map((head) => ({ ...number, head, cell: ({ ended }: Period) => (ended[head] ?? 0).toLocaleString() })),
-    { ...number, head: "p50", cell: (one) => seconds(one.step_p50_seconds) },
-    { ...number, head: "p99", cell: (one) => seconds(one.step_p99_seconds) },
+    { ...number, head: "p50", cell: (one) => taken(one.step_p50_seconds) },
+    { ...number, head: "p99", cell: (one) => taken(one.step_p99_seconds) },
     { ...number, head: "Attempts", isMinor: true, cell: ({ attempts }) => attempts.toLocaleString() },
   ];
 }

@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { Item } from "../../data/api.ts";
 import { toneOf } from "../../parts/status.tsx";
-import { duration } from "../../parts/text.tsx";
+import { seconds } from "../../parts/text.tsx";
 
 export interface Window {
   /** The start times of the periods, the oldest first. */
@@ -193,14 +193,7 @@ export function Lines(shared: Shared) {
   const high = shared.slots.map((one) => one?.step_p99_seconds ?? null);
   const top = niceTop(Math.max(0, ...[...low, ...high].map((value) => value ?? 0)));
   return (
-    <Frame
-      {...shared}
-      name="Step duration"
-      label={`Step durations of ${shared.workflow}`}
-      legend={PERCENTILES}
-      top={top}
-      tick={(value) => duration(value * 1000)}
-    >
+    <Frame {...shared} name="Step duration" label={`Step durations of ${shared.workflow}`} legend={PERCENTILES} top={top} tick={seconds}>
       {(x, y) =>
         (["p99", "p50"] as const).map((name) => {
           const values = name === "p50" ? low : high;

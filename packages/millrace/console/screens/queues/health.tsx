@@ -5,7 +5,7 @@ import { Empty, ProblemNote } from "../../parts/page.tsx";
 import { PauseMark } from "../../parts/pausing.tsx";
 import { policyOf } from "../../parts/policy.ts";
 import { type Column, Table } from "../../parts/table.tsx";
-import { Ago, Bar, duration, Quiet } from "../../parts/text.tsx";
+import { Ago, Bar, Quiet, seconds } from "../../parts/text.tsx";
 import { begun } from "../actions/words.tsx";
 
 type Queue = Item<"/v1/queues">;
@@ -28,8 +28,6 @@ const OF_SOURCES: Readonly<Record<string, string>> = {
 const SOURCES: Readonly<Record<string, string>> = { counts: "counts", d1: "the database", platform: "the platform" };
 
 const isLocal = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
-
-const seconds = (value: number) => duration(value * 1000);
 
 interface MeasureProps {
   of: number | null;

@@ -69,7 +69,7 @@ function Blocked({ by: { why, ahead } }: { by: Noted }) {
 const nameOf = ({ lane, key }: Noted) => `${lane}/${key}`;
 
 function Lanes({ filters = {} }: { filters?: Partial<Record<keyof typeof LANE_FILTERS, string>> }) {
-  const pages = useList("/v1/lanes", filters, { nameOf, isAbout: () => true });
+  const pages = useList("/v1/lanes", filters, { nameOf, about: () => true });
   useRegularly(pages.again);
   const isFiltered = Object.values(filters).some(Boolean);
   return (

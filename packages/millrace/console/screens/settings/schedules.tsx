@@ -25,7 +25,6 @@ export function Schedules() {
   const { name } = useFilters(FILTERS);
   const pages = usePages((cursor) => (name ? only(name) : get("/v1/schedules", { query: { cursor } })), [name], {
     nameOf: (one) => one.name,
-    isAbout: ({ kind, data }) => kind === "action" && /schedule/.test(String(data.verb)),
   });
   const { ask, line } = useActs(pages.again);
   return (
@@ -99,11 +98,7 @@ function Row({ schedule, ask }: { schedule: Schedule; ask: ReturnType<typeof use
 }
 
 function Runs({ name }: { name: string }) {
-  const { data, problem } = useData(
-    () => get("/v1/schedules/:name/runs", { param: { name }, query: { limit: "20" } }),
-    [name],
-    ({ kind, data }) => kind === "action" && data.target === name,
-  );
+  const { data, problem } = useData(() => get("/v1/schedules/:name/runs", { param: { name }, query: { limit: "20" } }), [name], ["action"]);
   if (!data) return <Reading problem={problem} />;
   if (data.items.length === 0) return <p class="quiet">No run yet.</p>;
   return (

@@ -5,7 +5,7 @@ import { Act } from "../../parts/act.tsx";
 import { type Asker, useActs } from "../../parts/ask.tsx";
 import { Button, Item, Items, Lines, Pages } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
-import { Ago, Bar, duration, Name, Quiet, Text } from "../../parts/text.tsx";
+import { Ago, Bar, Name, Quiet, seconds, Text } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
 import { Schedules } from "./schedules.tsx";
 import "./settings.css";
@@ -28,7 +28,6 @@ function Locks() {
     {},
     {
       nameOf: ({ name }) => name,
-      isAbout: ({ kind, data }) => kind === "action" && data.verb === "break",
     },
   );
   const { ask, line } = useActs(pages.again);
@@ -92,12 +91,12 @@ function wordFor({ paused_until, share, waiting, rules }: Limit): string {
 }
 
 function allowed({ limit, refill, period_seconds }: Rule): string {
-  const period = duration(period_seconds * 1000);
+  const period = seconds(period_seconds);
   return refill === null ? `${limit} in any ${period}` : `${limit} at once, ${refill} more every ${period}`;
 }
 
 function Limits() {
-  const pages = useList("/v1/limits", {}, { nameOf: ({ name }) => name, isAbout: () => false });
+  const pages = useList("/v1/limits", {}, { nameOf: ({ name }) => name });
   useRegularly(pages.again);
   return (
     <>

@@ -18,13 +18,7 @@ type Minted = Answer<"/v1/tokens", "$post">;
 
 export function Tokens() {
   const [minted, setMinted] = useState<Minted | undefined>();
-  const pages = useList(
-    "/v1/tokens",
-    {},
-    {
-      isAbout: ({ kind, data }) => kind === "action" && /token|mint|revoke/.test(String(data.verb)),
-    },
-  );
+  const pages = useList("/v1/tokens", {});
   const { ask, told, line } = useActs(pages.again);
   const columns = useMemo(() => columnsFor((token) => ask(Revoke, { token })), []);
   const isShown = useShown();

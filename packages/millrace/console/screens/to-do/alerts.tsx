@@ -45,9 +45,7 @@ async function pageOf(filters: object & { state?: string }, cursor: string | und
 
 export function Alerts() {
   const filters = useFilters(FILTERS);
-  const pages = usePages((cursor) => pageOf(filters, cursor), [JSON.stringify(filters)], {
-    isAbout: ({ kind, data }) => kind === "action" && /mute/.test(String(data.verb)),
-  });
+  const pages = usePages((cursor) => pageOf(filters, cursor), [JSON.stringify(filters)]);
   const { ask, line } = useActs(pages.again);
   const isUnheard = pages.rows?.some(({ state, told_at, delivery }) => state !== "pending" && told_at === null && delivery === null);
   if (!may("observe")) return <Empty>Alerts cover the whole deployment, not one tenant. They need a token with the scope observe.</Empty>;

@@ -6,7 +6,7 @@ import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { AnswerDoubt, AnswerQuestion, DoubtAnswers, type DoubtVerb, TO_QUESTIONS } from "../../parts/answer.tsx";
 import { useActs } from "../../parts/ask.tsx";
-import { Json } from "../../parts/json.tsx";
+import { Folded } from "../../parts/json.tsx";
 import { Button, Empty, Item, Items, Pages, ProblemNote } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago, Name, Text } from "../../parts/text.tsx";
@@ -54,7 +54,7 @@ function Questions() {
   const filters = useFilters(FILTERS);
   const pages = useList("/v1/approvals", filters, {
     // If an instance is cancelled or undone, its open questions end.
-    isAbout: ({ kind }) => kind === "approval" || kind === "action" || kind === "skipped",
+    about: ["approval", "action", "skipped"],
   });
   const { ask, line } = useActs(pages.again);
   return (
@@ -101,12 +101,7 @@ function QuestionRow({ question: one, ask }: { question: Question; ask: (verb: k
         )
       }
     >
-      {details && (
-        <details>
-          <summary>Details of the question</summary>
-          <Json value={details} label="Details" />
-        </details>
-      )}
+      {details && <Folded title="Details of the question" value={details} label="Details" />}
     </Item>
   );
 }
@@ -114,11 +109,7 @@ function QuestionRow({ question: one, ask }: { question: Question; ask: (verb: k
 type Doubt = ItemOf<"/v1/effects">;
 
 function UnknownOutcomes() {
-  const { data, problem, again } = useData(
-    () => get("/v1/effects", { query: { limit: String(MOST) } }),
-    [],
-    ({ kind, data }) => kind === "doubt" || (kind === "action" && ["confirm", "reject", "retry_anyway"].includes(String(data.verb))),
-  );
+  const { data, problem, again } = useData(() => get("/v1/effects", { query: { limit: String(MOST) } }), [], ["doubt", "action"]);
   const { ask, line } = useActs(again);
   return (
     <>
@@ -178,12 +169,7 @@ function DoubtRow({ doubt, answer }: { doubt: Doubt; answer: (verb: DoubtVerb) =
         </>,
       ]}
     >
-      {input !== null && (
-        <details>
-          <summary>Input</summary>
-          <Json value={input} label={`Input of ${step}`} />
-        </details>
-      )}
+      {input !== null && <Folded title="Input" value={input} label={`Input of ${step}`} />}
       {may("operate") && <DoubtAnswers follows={doubt.follows} answer={answer} />}
     </Item>
   );
