@@ -19,6 +19,24 @@ export interface Question {
 
 export const TO_QUESTIONS = { approve: "Approve", reject: "Reject" } as const;
 
+interface QuestionButtonsProps {
+  answer: (verb: keyof typeof TO_QUESTIONS) => void;
+  /** True for a list of several kinds of items, in which no button is highlighted. */
+  isPlain?: boolean;
+}
+
+export function QuestionButtons({ answer, isPlain = false }: QuestionButtonsProps) {
+  return (
+    <>
+      {(["approve", "reject"] as const).map((verb) => (
+        <Button key={verb} class={verb === "approve" && !isPlain ? "main" : undefined} press={() => answer(verb)}>
+          {TO_QUESTIONS[verb]}
+        </Button>
+      ))}
+    </>
+  );
+}
+
 export function AnswerQuestion({ verb, told, close, ...asked }: Asker & Question & { verb: keyof typeof TO_QUESTIONS }) {
   const { id, question, details, otherwise, due_at: due } = asked;
   return (

@@ -5,6 +5,7 @@ import { Empty, LinkTo, Views } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";
 import { Ago } from "../../parts/text.tsx";
+import { ABOUT } from "./bulk-action.tsx";
 import "./actions.css";
 import { Bar, type Bulk, briefScope, counted, scopeOf, titleOf } from "./words.tsx";
 
@@ -58,14 +59,7 @@ function Below({ of: { actor, reason, matched, left, failed } }: { of: Bulk }) {
 
 export function Actions() {
   const { state } = useFilters(FILTERS);
-  const pages = useList(
-    "/v1/bulk-actions",
-    { state },
-    {
-      // The counts of a bulk action change after an action on one of its items, and after a change of an item's instance.
-      about: ["action", "instance", "skipped"],
-    },
-  );
+  const pages = useList("/v1/bulk-actions", { state }, { about: ABOUT });
   return (
     <>
       <h1>Actions</h1>

@@ -20,7 +20,8 @@ const filtersOf = (verb: string) => ({
   result: { label: "Result", options: Object.fromEntries(RESULTS.map((one) => [one, resultOf(verb, one)])) },
 });
 
-const moves = ({ kind }: { kind: string }) => kind === "action" || kind === "instance" || kind === "skipped";
+/** The counts of a bulk action change after an action on one of its items, and after a change of an item's instance. */
+export const ABOUT = ["action", "instance", "skipped"];
 
 const columnsOf = (verb: string): readonly Column<BulkItem>[] => [
   { head: "No.", width: "56px", narrow: "40px", cell: ({ n }) => n + 1 },
@@ -53,7 +54,7 @@ function Target({ verb, of }: { verb: string; of: BulkItem }) {
 }
 
 export function BulkAction({ param: id }: ScreenProps) {
-  const { data: bulk, problem, again } = useData(() => get("/v1/bulk-actions/:id", { param: { id } }), [id], moves);
+  const { data: bulk, problem, again } = useData(() => get("/v1/bulk-actions/:id", { param: { id } }), [id], ABOUT);
   const { ask, line } = useActs(again, { id });
   if (!bulk) return <Lost title="Bulk action" problem={problem} all={["actions", "All bulk actions"]} />;
   const canResume = bulk.state === "stopped" || (bulk.state === "aborted" && bulk.left > 0);
@@ -113,15 +114,8 @@ function Progress({ bulk }: { bulk: Bulk }) {
 
 function Results({ bulk: { id, verb } }: { bulk: Bulk }) {
   const { result } = useFilters(filtersOf(verb));
-  const pages = useList(
-    "/v1/bulk-actions/:id/items",
-    { result, limit: "200" },
-    {
-      param: { id },
-      nameOf: ({ n }) => String(n),
-      about: moves,
-    },
-  );
+  const options = { param: { id }, nameOf: ({ n }: BulkItem) => String(n), about: ABOUT };
+  const pages = useList("/v1/bulk-actions/:id/items", { result, limit: "200" }, options);
   return (
     <>
       <FilterBar filters={filtersOf(verb)} />

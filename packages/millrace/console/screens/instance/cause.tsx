@@ -1,7 +1,7 @@
 import type { Explained } from "../../data/explained.ts";
 import { may } from "../../data/session.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { DoubtAnswers, type DoubtVerb, type Follows, TO_QUESTIONS } from "../../parts/answer.tsx";
+import { DoubtAnswers, type DoubtVerb, type Follows, QuestionButtons, type TO_QUESTIONS } from "../../parts/answer.tsx";
 import { Folded, Json } from "../../parts/json.tsx";
 import { Code } from "../../parts/page.tsx";
 import { Ago, Moment, Text } from "../../parts/text.tsx";
@@ -113,11 +113,7 @@ export function OpenQuestion({ question: { question, step, details, otherwise, d
       </p>
       {may("operate") && (
         <p class="acts">
-          {(["approve", "reject"] as const).map((verb) => (
-            <button key={verb} type="button" class={verb === "approve" ? "main" : undefined} onClick={() => answer(verb)}>
-              {TO_QUESTIONS[verb]}
-            </button>
-          ))}
+          <QuestionButtons answer={answer} />
         </p>
       )}
     </section>

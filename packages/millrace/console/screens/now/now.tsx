@@ -7,9 +7,9 @@ import { useCatalog, useData, useRegularly } from "../../data/use-data.ts";
 import { useWalk } from "../../frame/keys.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { ruleOf } from "../../parts/alert-words.ts";
-import { AnswerQuestion, type Question, TO_QUESTIONS } from "../../parts/answer.tsx";
+import { AnswerQuestion, type Question, QuestionButtons, type TO_QUESTIONS } from "../../parts/answer.tsx";
 import { useActs } from "../../parts/ask.tsx";
-import { Button, ProblemNote, Reading } from "../../parts/page.tsx";
+import { ProblemNote, Reading } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago, Text, withoutIds } from "../../parts/text.tsx";
 import { counted, titleOf } from "../actions/words.tsx";
@@ -124,11 +124,7 @@ function NeedRow({ need, ask }: { need: Need; ask: (asked: Asked) => void }) {
       </div>
       {question && may("operate") && (
         <div class="acts">
-          {(["approve", "reject"] as const).map((verb) => (
-            <Button key={verb} press={() => ask({ ...question, verb })}>
-              {TO_QUESTIONS[verb]}
-            </Button>
-          ))}
+          <QuestionButtons isPlain answer={(verb) => ask({ ...question, verb })} />
         </div>
       )}
     </li>

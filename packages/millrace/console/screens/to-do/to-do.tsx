@@ -4,7 +4,7 @@ import { may } from "../../data/session.ts";
 import { useData, useList, useRegularly } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { AnswerDoubt, AnswerQuestion, DoubtAnswers, type DoubtVerb, TO_QUESTIONS } from "../../parts/answer.tsx";
+import { AnswerDoubt, AnswerQuestion, DoubtAnswers, type DoubtVerb, QuestionButtons, type TO_QUESTIONS } from "../../parts/answer.tsx";
 import { useActs } from "../../parts/ask.tsx";
 import { Folded } from "../../parts/json.tsx";
 import { Button, Empty, Item, Items, Pages, ProblemNote } from "../../parts/page.tsx";
@@ -90,16 +90,7 @@ function QuestionRow({ question: one, ask }: { question: Question; ask: (verb: k
           {decided_at && <Text before=": " of={reason} />}
         </>,
       ]}
-      acts={
-        isOpen && (
-          <>
-            <Button class="main" press={() => ask("approve")}>
-              {TO_QUESTIONS.approve}
-            </Button>
-            <Button press={() => ask("reject")}>{TO_QUESTIONS.reject}</Button>
-          </>
-        )
-      }
+      acts={isOpen && <QuestionButtons answer={ask} />}
     >
       {details && <Folded title="Details of the question" value={details} label="Details" />}
     </Item>
