@@ -1,13 +1,15 @@
-import { Component, type ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import type { ComponentChildren } from "preact";
+import { useEffect, useErrorBoundary, useRef, useState } from "preact/hooks";
 import { useCell } from "../data/cell.ts";
 import { clock } from "../data/clock.ts";
 import { isPaused, live, pause } from "../data/live.ts";
 import { needed, notices, takeAway } from "../data/notices.ts";
 import { remembered } from "../data/remembered.ts";
 import { session, signOut } from "../data/session.ts";
+import { Check } from "../parts/act.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { Icon } from "../parts/icon.tsx";
+import { Button } from "../parts/page.tsx";
 import { LOCAL_ZONE, rounded, timeZone, zone } from "../parts/text.tsx";
 import { markEdges } from "../parts/wide.tsx";
 import { SCREENS, screenAt } from "../screens/index.ts";
@@ -80,11 +82,7 @@ export function Shell() {
       </main>
       <footer class="quiet">
         Time zone: {timeZone()}.
-        {LOCAL_ZONE !== "UTC" && (
-          <label class="check">
-            <input type="checkbox" checked={isUtc} onChange={() => zone.set(isUtc ? "local" : "utc")} /> Show times in UTC
-          </label>
-        )}
+        {LOCAL_ZONE !== "UTC" && <Check label="Show times in UTC" isSet={isUtc} set={(isSet) => zone.set(isSet ? "utc" : "local")} />}
       </footer>
       <Notices />
       <KeySheet />
@@ -196,51 +194,36 @@ function KeySheet() {
           </div>
         ))}
       </dl>
-      <label class="check">
-        <input type="checkbox" checked={setting === "on"} onChange={() => singleKeys.set(setting === "on" ? "off" : "on")} /> Single-key
-        shortcuts
-      </label>
+      <Check label="Single-key shortcuts" isSet={setting === "on"} set={(isSet) => singleKeys.set(isSet ? "on" : "off")} />
     </Dialog>
   );
 }
 
-interface Props {
-  at: Place;
-  children: ComponentChildren;
-}
-
-interface Failed {
-  error?: unknown;
-  at?: Place | undefined;
-}
-
-class Boundary extends Component<Props, Failed> {
-  override componentDidCatch(error: unknown): void {
-    console.error(error);
-    this.setState({ error, at: this.props.at });
-  }
-
-  override render() {
-    const { error, at } = this.state;
-    if (at !== this.props.at) return this.props.children;
-    return (
-      <>
-        <h1>This screen cannot be shown</h1>
-        <div class="problem" role="alert">
-          <p>
-            <strong>The data has an unexpected form.</strong> Nothing was changed. Text that you typed here is lost. The other screens work.
-          </p>
-          <p>
-            If this happens again, reload the page: the engine may be newer than the page. <bdi>{String(error)}</bdi>
-          </p>
-        </div>
-        <p class="acts">
-          <button type="button" class="main" onClick={() => this.setState({ at: undefined })}>
-            Try again
-          </button>
-          <Link to="/console">To Now</Link>
+/** Shows a screen. If the screen throws, shows the error until the user goes to another place or tries again. */
+function Boundary({ at, children }: { at: Place; children: ComponentChildren }) {
+  const [failedAt, failAt] = useState<Place | undefined>();
+  const [error, tryAgain] = useErrorBoundary((thrown) => {
+    console.error(thrown);
+    failAt(at);
+  });
+  if (error === undefined || failedAt !== at) return <>{children}</>;
+  return (
+    <>
+      <h1>This screen cannot be shown</h1>
+      <div class="problem" role="alert">
+        <p>
+          <strong>The data has an unexpected form.</strong> Nothing was changed. Text that you typed here is lost. The other screens work.
         </p>
-      </>
-    );
-  }
+        <p>
+          If this happens again, reload the page: the engine may be newer than the page. <bdi>{String(error)}</bdi>
+        </p>
+      </div>
+      <p class="acts">
+        <Button class="main" press={tryAgain}>
+          Try again
+        </Button>
+        <Link to="/console">To Now</Link>
+      </p>
+    </>
+  );
 }
