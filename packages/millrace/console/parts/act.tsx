@@ -47,12 +47,10 @@ interface ActProps<Plan, Done> {
   /** The screen that is opened after the action, unless the user has left the screen with the dialog. */
   leadsTo?: (done: Done) => string | undefined;
   close: () => void;
-  /** Additional fields of the dialog. `depends` contains the values of those fields that are neither in `body` nor in the title. */
+  /** Additional fields of the dialog, whose values are in `body`. */
   children?: ComponentChildren;
-  depends?: readonly unknown[];
-  /** False while a field of the dialog is invalid. Default true. */
-  isReady?: boolean;
-  missing?: string;
+  /** The reason why the request cannot be sent yet, such as an empty field. Then the dialog has no plan. Default false. */
+  missing?: string | false;
 }
 
 /** Requests with a key, but without a response. If the user repeats it in another dialog, the same idempotency key and reason are sent. */
@@ -66,8 +64,8 @@ session.listen(({ state }) => state === "out" && unanswered.clear());
  */
 export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
   const { title, verb = title, titled, final = null, at = "", how = "POST", param = {}, body, planned, dryRun } = props;
-  const { ask = "Reason (kept in the audit)", missing = "Fill in or correct the fields above." } = props;
-  const { show, showRefused, refusal = refusedIn, on, told, said, leadsTo, close, children, depends = [], isReady = true } = props;
+  const { ask = "Reason (kept in the audit)", missing = false } = props;
+  const { show, showRefused, refusal = refusedIn, on, told, said, leadsTo, close, children } = props;
   const { done = (answer) => said && told?.(typeof said === "function" ? said(answer) : said) } = props;
   const [problem, setProblem] = useState<Problem | undefined>();
   const [isActing, setActing] = useState(false);
@@ -75,13 +73,13 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
   const isUnderWay = useRef(false);
   const isShown = useShown();
   const reason = useRef<HTMLInputElement>(null);
-  const of = JSON.stringify([title, on, at, param, body, depends]);
+  const of = JSON.stringify([title, on, at, param, body]);
   const post = (more: object, key?: string) => {
     const asked = { [how === "DELETE" ? "query" : "body"]: { ...body, ...more } };
     return send(how, at, { param, ...asked, ...(on !== undefined && key && { key }) }) as Promise<Result<never>>;
   };
   const { act = (why, key, plan) => post({ reason: why, ...planned?.(plan) }, key) } = props;
-  const { plan, again } = usePlan<Plan>(dryRun === true ? () => post({ reason: "Dry run", dry_run: true }) : dryRun, of, isReady);
+  const { plan, again } = usePlan<Plan>(dryRun === true ? () => post({ reason: "Dry run", dry_run: true }) : dryRun, of, missing === false);
   const nth = useCell(session, (one) => one.nth);
   useEffect(() => setProblem(undefined), [of]);
   useEffect(() => setProblem((one) => (one?.status === 401 ? undefined : one)), [nth]);
@@ -98,7 +96,7 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
     const why = reason.current?.value.trim() ?? "";
     if (why === "") return reason.current?.reportValidity();
     // This flag is a ref instead of a state, because a second click may occur before the next render.
-    if (isUnderWay.current || !isReady || !plan?.ok || refused !== null) return;
+    if (isUnderWay.current || !plan?.ok || refused !== null) return;
     isUnderWay.current = true;
     setActing(true);
     const from = location.pathname + location.search;
@@ -127,7 +125,7 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
     <Dialog title={exactly ?? title} close={isActing ? () => leave(true) : close} confirm={confirm}>
       {children}
       <section class="plan" aria-label="Preview" aria-live="polite">
-        {plan === undefined && <p class="quiet">{isReady ? "Loading the preview …" : missing}</p>}
+        {plan === undefined && <p class="quiet">{missing || "Loading the preview …"}</p>}
         {plan?.ok && refused === null && (typeof show === "function" ? show(plan.data) : <p>{show}</p>)}
         {refused !== null && <p class="problem">{refused}</p>}
         {plan?.ok && refused !== null && showRefused?.(plan.data)}
@@ -170,7 +168,7 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
           {ask}
           <input ref={reason} type="text" maxLength={500} required autocomplete="off" readOnly={before !== undefined} />
         </label>
-        <button class={lasting ? "main danger" : "main"} type="submit" disabled={isActing || !isReady || !plan?.ok || refused !== null}>
+        <button class={lasting ? "main danger" : "main"} type="submit" disabled={isActing || !plan?.ok || refused !== null}>
           {lasting && <Icon name="warning" />}
           {exactly ?? verb}
         </button>

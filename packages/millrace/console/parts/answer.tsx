@@ -123,8 +123,7 @@ export function AnswerDoubt({ doubt, verb, follows, ...asker }: AskedOfDoubt) {
           ? `${answered ? "The effect happened: it" : "If the effect happened, it"} happens twice. This cannot be undone.`
           : null
       }
-      isReady={verb !== "confirm" || output.wrong === undefined}
-      missing="The output is not valid JSON."
+      missing={verb === "confirm" && output.wrong !== undefined && "The output is not valid JSON."}
       show={following}
       at={`/v1/effects/:key/${verb}`}
       param={{ key }}

@@ -53,13 +53,12 @@ export function BulkAct({ verbs, meant, close }: BulkActProps) {
       verb={titleOf(verb, "them")}
       titled={({ matched }) => titleOf(verb, counted(verb, matched))}
       final={({ follows }) => follows}
-      missing="A number under “Pace” is out of range."
+      missing={pace === undefined && "A number under “Pace” is out of range."}
       at="/v1/bulk-actions"
       body={{ verb, ...meant, ...pace, ...(verb === "cancel" && { undo }) }}
       on="selection"
       dryRun
       planned={({ matched }) => ({ at_most: matched })}
-      isReady={pace !== undefined}
       refusal={({ matched }) => (matched === 0 ? `No ${many} match: there is nothing to do.` : null)}
       show={(plan) => <Count verb={verb} plan={plan} />}
       leadsTo={({ id }) => hrefOf("actions", id)}

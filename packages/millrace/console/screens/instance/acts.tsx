@@ -136,7 +136,10 @@ export function AskAct({ instance, asked: { verb, step }, ...asker }: AskProps) 
       title={`${does}${step && (verb === "retry" || verb === "skip") ? `: ${step}` : ""}`}
       verb={does}
       final={(inUndo && verb === "skip" ? FINAL_IN_UNDO : final) ?? null}
-      missing={verb === "move" ? "Enter a date and a time." : "The JSON above is not valid."}
+      missing={
+        (verb === "move" && Number.isNaN(at) && "Enter a date and a time.") ||
+        (takesJson && said.wrong !== undefined && "The JSON above is not valid.")
+      }
       at={verb === "signal" ? "/v1/instances/:id/signals/:type" : `/v1/instances/:id/${verb}`}
       param={{ id: instance.id, type: wait?.event_type ?? "" }}
       body={body}
@@ -150,7 +153,6 @@ export function AskAct({ instance, asked: { verb, step }, ...asker }: AskProps) 
         </>
       )}
       said={`${word}: accepted.`}
-      isReady={verb === "move" ? !Number.isNaN(at) : !takesJson || said.wrong === undefined}
     >
       {verb === "move" && <TimeField label={`Start at (${timeZone()}), within the next 12 hours`} value={time} set={setTime} />}
       {verb === "cancel" && !isDelayed(instance) && <Check label="Undo its effects" isSet={undo} set={setUndo} />}

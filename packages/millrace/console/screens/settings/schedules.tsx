@@ -167,7 +167,7 @@ function Change({ schedule, ...asker }: Asker & { schedule?: Schedule }) {
       {...asker}
       title={schedule ? `Change ${named}` : "Create a schedule"}
       verb={schedule ? "Change" : "Create"}
-      isReady={isReady}
+      missing={!isReady && "Fill in or correct the fields above."}
       at="/v1/schedules/:name"
       how="PUT"
       param={{ name: said.name }}

@@ -110,8 +110,11 @@ function Mint({ done, lost, close }: Asker & MintProps) {
   const [scopes, setScopes] = useState<readonly string[]>(["read"]);
   const { scopes: own = [], expires_at: ends = null } = session.get().caller ?? {};
   const wanted = { actor: actor.trim(), scopes, ...(days.trim() && { days: Number(days) }) };
-  const missing = wanted.actor === "" ? "Enter the holder." : scopes.length === 0 ? "Choose at least one scope." : undefined;
-  const isReady = !isLost && missing === undefined && /^\s*\d*\s*$/.test(days);
+  const missing =
+    (isLost && "Close this dialog.") ||
+    (wanted.actor === "" && "Enter the holder.") ||
+    (scopes.length === 0 && "Choose at least one scope.") ||
+    (/\D/.test(days.trim()) && "Days must be a whole number or empty.");
   const mint = async (reason: string): Promise<Result<Minted>> => {
     const sentAt = clockTime(Date.now());
     const result = await post("/v1/tokens", { body: { ...wanted, reason } });
@@ -125,9 +128,8 @@ function Mint({ done, lost, close }: Asker & MintProps) {
     <Act<undefined, Minted>
       title="Mint a token"
       verb="Mint"
-      isReady={isReady}
-      missing={missing ?? "Days must be a whole number or empty."}
-      depends={[actor, days, scopes]}
+      missing={missing}
+      body={wanted}
       show={() => (
         <p>
           <bdi>{wanted.actor || "The holder"}</bdi> may {scopes.map((one) => MEANS[one] ?? one).join("; ")},{" "}
