@@ -33,7 +33,7 @@ interface ActProps<Plan, Done> {
   refusal?: (plan: Plan) => string | null;
   showRefused?: (plan: Plan) => ComponentChildren;
   /** Performs the action, if it is not the request to `at`. */
-  act?: (reason: string, key: string, plan: Plan) => Promise<Result<Done>>;
+  act?: (reason: string) => Promise<Result<Done>>;
   /**
    * A text that identifies the action together with the title and the request. The request then has an idempotency key, which remains the
    * same until a response arrives, so that a repeated request has no second effect.
@@ -41,7 +41,7 @@ interface ActProps<Plan, Done> {
   on?: string | undefined;
   ask?: string;
   done?: (done: Done) => void;
-  /** Shows the result of the action on the screen, in the words of `said`, if `done` is not set. */
+  /** Reloads the screen after the action and shows the result in the words of `said`, if `done` is not set. */
   told?: (sentence: ComponentChildren) => void;
   said?: string | ((done: Done) => ComponentChildren);
   /** The screen that is opened after the action, unless the user has left the screen with the dialog. */
@@ -65,8 +65,8 @@ session.listen(({ state }) => state === "out" && unanswered.clear());
 export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
   const { title, verb = title, titled, final = null, at = "", how = "POST", param = {}, body, planned, dryRun } = props;
   const { ask = "Reason (kept in the audit)", missing = false } = props;
-  const { show, showRefused, refusal = refusedIn, on, told, said, leadsTo, close, children } = props;
-  const { done = (answer) => said && told?.(typeof said === "function" ? said(answer) : said) } = props;
+  const { show, showRefused, refusal = refusedIn, act, on, told, said, leadsTo, close, children } = props;
+  const { done = (answer) => told?.(typeof said === "function" ? said(answer) : said) } = props;
   const [problem, setProblem] = useState<Problem | undefined>();
   const [isActing, setActing] = useState(false);
   const [isLeaving, leave] = useState(false);
@@ -78,7 +78,6 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
     const asked = { [how === "DELETE" ? "query" : "body"]: { ...body, ...more } };
     return send(how, at, { param, ...asked, ...(on !== undefined && key && { key }) }) as Promise<Result<never>>;
   };
-  const { act = (why, key, plan) => post({ reason: why, ...planned?.(plan) }, key) } = props;
   const { plan, again } = usePlan<Plan>(dryRun === true ? () => post({ reason: "Dry run", dry_run: true }) : dryRun, of, missing === false);
   const nth = useCell(session, (one) => one.nth);
   useEffect(() => setProblem(undefined), [of]);
@@ -102,7 +101,7 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
     const from = location.pathname + location.search;
     const sent = before ?? { key: crypto.randomUUID(), reason: why };
     if (on !== undefined) unanswered.set(of, sent);
-    const result = await act(sent.reason, sent.key, plan.data);
+    const result = await (act?.(why) ?? post({ reason: sent.reason, ...planned?.(plan.data) }, sent.key));
     if (result.ok || (result.problem.status >= 400 && result.problem.status < 500)) unanswered.delete(of);
     isUnderWay.current = false;
     const href = result.ok ? leadsTo?.(result.data) : undefined;

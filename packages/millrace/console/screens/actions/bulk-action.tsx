@@ -4,7 +4,7 @@ import { useData, useList } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Act } from "../../parts/act.tsx";
-import { useActs } from "../../parts/ask.tsx";
+import { type Asker, useActs } from "../../parts/ask.tsx";
 import { Button, Facts, Lost, Pairs, ProblemNote } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";
@@ -79,9 +79,9 @@ export function BulkAction({ param: id }: ScreenProps) {
       {may("operate") && (bulk.state === "running" || canResume) && (
         <p class="acts">
           {bulk.state === "running" ? (
-            <Button press={() => ask(Steer, { bulk, verb: "abort", done: again })}>Abort …</Button>
+            <Button press={() => ask(Steer, { bulk, verb: "abort" })}>Abort …</Button>
           ) : (
-            <Button class="main" press={() => ask(Steer, { bulk, verb: "resume", done: again })}>
+            <Button class="main" press={() => ask(Steer, { bulk, verb: "resume" })}>
               Resume …
             </Button>
           )}
@@ -136,10 +136,11 @@ function opens(verb: string) {
   return ["instance", "dead letter", "unknown outcome"].includes(one) ? { hrefOf: (item: BulkItem) => targetOf(verb, item) ?? "" } : {};
 }
 
-function Steer({ bulk, verb, close, done }: { bulk: Bulk; verb: "abort" | "resume"; close: () => void; done: () => void }) {
+function Steer({ bulk, verb, ...asker }: Asker & { bulk: Bulk; verb: "abort" | "resume" }) {
   const { id } = bulk;
   return (
     <Act
+      {...asker}
       title={`${verb === "abort" ? "Abort" : "Resume"} this bulk action`}
       verb={verb === "abort" ? "Abort it" : "Resume it"}
       final={verb === "abort" ? "Items already started are not reverted." : null}
@@ -160,8 +161,6 @@ function Steer({ bulk, verb, close, done }: { bulk: Bulk; verb: "abort" | "resum
       }
       at={`/v1/bulk-actions/:id/${verb}`}
       param={{ id }}
-      done={done}
-      close={close}
     />
   );
 }
