@@ -44,7 +44,7 @@ export const ENDS = mutantsOf("ends", {
   },
   "overdue instances are listed for every tenant": {
     file: "packages/millrace/src/inspect/instances.ts",
-    find: "WHERE tenant_id = ${by.tenantId} AND ${IS_OVERDUE}",
+    find: "WHERE tenant_id = ${tenantId} AND ${IS_OVERDUE}",
     put: "WHERE ${IS_OVERDUE}",
     killedBy: "test/engine/inspect/overdue.test.ts",
   },
