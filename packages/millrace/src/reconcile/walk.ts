@@ -1,6 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
+import { runSlices } from "../contract/slices.ts";
 import { within } from "../contract/within.ts";
 import { namedBatch } from "../store/d1/named.ts";
 import { query } from "../store/d1/retry.ts";
@@ -18,7 +19,6 @@ import {
 } from "../store/divergences.ts";
 import type { Check, Checked, Divergence } from "./check.ts";
 
-const HOUR_MS = 3_600_000;
 /** Time limit of the checks in one round, in milliseconds. */
 const BUDGET_MS = 400;
 /** Time limit of one slice in milliseconds, so that a hanging slice does not delay the next check. */
@@ -28,17 +28,14 @@ const LOOKS = 100;
 /** Maximum number of recorded divergences per kind. */
 const MAX_WATCHED = 1000;
 
-/** The due time of a check, and the position of the check's scan if a scan is in progress. */
-interface Turn {
-  dueAt: number;
-  from: string | null;
-}
-
 /** Executes the checks of one keeper round: the round first rechecks earlier findings, then continues the scans. Each finding is logged. */
 export async function walk(storage: DurableObjectStorage, env: EngineEnv, checks: readonly Check[]): Promise<void> {
   const until = Date.now() + BUDGET_MS;
   await lookAgain(env, checks, until);
-  await goOn(storage, env, checks, until);
+  await runSlices(storage, "reconcile", checks, until, async (check, from) => {
+    const seen = await seeFrom(env, check, from);
+    return seen && { next: seen.next, isOver: seen.next === null };
+  });
 }
 
 interface Due extends DivergenceKey {
@@ -65,27 +62,6 @@ async function lookAgain(env: EngineEnv, checks: readonly Check[], until: number
     else if (!met.has(keyOf(one))) await query(env.DB, one.state === "suspected" ? dropSuspicions([one]) : noteGone([one]));
     looked++;
   }
-}
-
-/** Continues the due scans, in the order of their due times. */
-async function goOn(storage: DurableObjectStorage, env: EngineEnv, checks: readonly Check[], until: number): Promise<void> {
-  const turns = (await storage.get<Record<string, Turn>>("reconcile")) ?? {};
-  const turnOf = ({ name }: Check) => turns[name] ?? { dueAt: 0, from: null };
-  const startedAt = Date.now();
-  const due = checks.filter((check) => turnOf(check).dueAt <= startedAt).sort((a, b) => turnOf(a).dueAt - turnOf(b).dueAt);
-  let slices = 0;
-  for (const check of due) {
-    if (slices > 0 && Date.now() >= until) break;
-    let { from } = turnOf(check);
-    for (;;) {
-      const seen = await seeFrom(env, check, from);
-      slices++;
-      from = seen ? seen.next : from;
-      turns[check.name] = { dueAt: from === null || !seen ? Date.now() + check.everyHours * HOUR_MS : Date.now(), from };
-      if (!seen || from === null || Date.now() >= until) break;
-    }
-  }
-  if (slices > 0) await storage.put("reconcile", turns);
 }
 
 /** Runs one slice, records its findings, and repairs divergences found a second time. Returns undefined when the check failed. */
