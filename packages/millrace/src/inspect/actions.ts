@@ -99,18 +99,18 @@ function isLookedFor({ instance, target, bulk, actor, verb, result }: Filter): b
 
 /** Selects the index with the fewest rows. Most actions in the audit are actions on items of bulk actions. */
 function whereActionsAre({ instance, target, bulk, actor, verb, result }: Filter): Statement {
-  if (instance !== undefined && bulk !== undefined)
-    return sql`INDEXED BY millrace_actions_by_instance WHERE instance_id = ${instance} AND detail->>'bulk' IS NULL`;
-  if (instance !== undefined) return sql`INDEXED BY millrace_actions_by_instance WHERE instance_id = ${instance}`;
-  if (target !== undefined && bulk !== undefined)
-    return sql`INDEXED BY millrace_actions_by_target
-    WHERE target = ${target} AND detail->>'bulk' IS NULL`;
-  if (target !== undefined) return sql`INDEXED BY millrace_actions_by_target WHERE target = ${target}`;
+  if (instance !== undefined) return sql`INDEXED BY millrace_actions_by_instance WHERE instance_id = ${instance} ${andAlone(bulk)}`;
+  if (target !== undefined) return sql`INDEXED BY millrace_actions_by_target WHERE target = ${target} ${andAlone(bulk)}`;
   if (bulk !== undefined) return sql`INDEXED BY millrace_actions_by_themselves WHERE detail->>'bulk' IS NULL`;
   if (verb !== undefined) return sql`INDEXED BY millrace_actions_by_verb WHERE verb = ${verb}`;
   if (actor !== undefined) return sql`INDEXED BY millrace_actions_by_actor WHERE actor = ${actor}`;
   if (result !== undefined) return sql`INDEXED BY millrace_actions_by_result WHERE result = ${result}`;
   return sql`INDEXED BY millrace_actions_by_time WHERE true`;
+}
+
+/** The condition that omits the actions on items of bulk actions. */
+function andAlone(bulk: Filter["bulk"]): Statement {
+  return bulk === undefined ? sql`` : sql`AND detail->>'bulk' IS NULL`;
 }
 
 /** The fields of an action in a live event. */

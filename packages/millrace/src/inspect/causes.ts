@@ -51,7 +51,7 @@ export function listLetterCauses(
   return rowPage(LetterCause, filter, positionBy("last_at", "id"), (before, limit) => {
     const statements = readers.map(
       (tenantId) => sql`
-      SELECT c.id, c.place AS queue, c.message_type, c.step, c.code AS reason, c.count, c.first_at, c.last_at, (
+      SELECT c.id, c.place, c.message_type, c.step, c.code, c.count, c.first_at, c.last_at, (
         SELECT json_array(d.id, d.error) FROM millrace_dead_letters d INDEXED BY millrace_dead_letters_by_cause
         WHERE d.tenant_id IS ${tenantId} AND d.cause = c.id AND d.state = 'open'
         ORDER BY d.captured_at DESC, d.id DESC LIMIT 1) AS sample
@@ -61,7 +61,7 @@ export function listLetterCauses(
         AND (c.last_at, c.id) < (${before.at}, ${before.id})
       ORDER BY c.last_at DESC, c.id DESC LIMIT ${limit}`,
     );
-    return causesOf(env, statements, limit, hides, { code: "reason", sample: "dead_letter_id" });
+    return causesOf(env, statements, limit, hides);
   });
 }
 
@@ -80,7 +80,7 @@ export function listInstanceCauses(
   const hides = (ids: readonly string[]) => redaction.ofInstances(env, by, ids);
   return rowPage(InstanceCause, filter, positionBy("last_at", "id"), (before, limit) => {
     const statement = sql`
-      SELECT c.id, c.place AS workflow, c.message_type, c.step, c.code, c.count, c.first_at, c.last_at, (
+      SELECT c.id, c.place, c.message_type, c.step, c.code, c.count, c.first_at, c.last_at, (
         SELECT json_array(i.id, i.error->>'message') FROM millrace_instances i INDEXED BY millrace_instances_by_cause
         WHERE i.tenant_id = c.tenant_id AND i.cause = c.id AND i.status = 'errored'
         ORDER BY i.accepted_at DESC, i.id DESC LIMIT 1) AS sample
@@ -89,31 +89,31 @@ export function listInstanceCauses(
         ${andEquals(fragment("code"), filter.code)}
         AND (c.last_at, c.id) < (${before.at}, ${before.id})
       ORDER BY c.last_at DESC, c.id DESC LIMIT ${limit}`;
-    return causesOf(env, [statement], limit, hides, { code: "code", sample: "instance_id" });
+    return causesOf(env, [statement], limit, hides);
   });
 }
 
 /**
- * Returns the rows of causes, each with the id and the error message of its newest sample. The redaction of a sample also applies to the
- * cause of the sample.
+ * Returns the rows of causes, each with the id and the error message of its newest sample, under the field names of both kinds. The
+ * redaction of a sample also applies to the cause of the sample.
  */
 async function causesOf(
   { DB }: EngineEnv,
   statements: readonly Statement[],
   limit: number,
   hides: (ids: readonly string[]) => Promise<(id: string) => Hide>,
-  names: { code: string; sample: string },
 ): Promise<Row[]> {
   const rows = (await atomically(DB, statements)).flat().map((row) => {
-    const [id, said] = (row.sample === null ? [null, null] : JSON.parse(String(row.sample))) as [string | null, string | null];
-    return { ...row, id: String(row.id), at: Number(row.last_at), sample: id, said };
+    const [sample, said] = JSON.parse(String(row.sample ?? "[null, null]")) as [string | null, string | null];
+    return { ...row, id: String(row.id), at: Number(row.last_at), place: row.place, step: row.step, code: String(row.code), sample, said };
   });
   const shown = rows.toSorted((a, b) => b.at - a.at || (a.id < b.id ? 1 : -1)).slice(0, limit);
   const hide = await hides(shown.flatMap(({ sample }) => sample ?? []));
-  return shown.map(({ sample, said, ...row }: Row & { sample: string | null; said: string | null }) => {
+  return shown.map(({ place, sample, said, ...row }) => {
     const own = sample === null ? hideNothing : hide(sample);
-    const code = shownCode(own, String(row[names.code]));
-    const step = row.step ? own(stepOf(String(row.step))) : null;
-    return { ...row, step, [names.code]: code, [names.sample]: sample, message: said === null ? "" : normalized(own(said)) };
+    const code = shownCode(own, row.code);
+    const message = said === null ? "" : normalized(own(said));
+    const named = { queue: place, workflow: place, code, reason: code, dead_letter_id: sample, instance_id: sample };
+    return { ...row, ...named, step: row.step ? own(stepOf(String(row.step))) : null, message };
   });
 }

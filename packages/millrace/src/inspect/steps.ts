@@ -106,32 +106,31 @@ export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Pr
   const remembered = steps.map((step, place): Step => {
     const awaits = awaited.get(step.event_type ?? "");
     const effects = (step.type === "do" && recorded.get(step.name)) || [];
-    const doubted = step.state === "complete" && effects.at(-1)?.state === "in_doubt" && ({ state: "in_doubt", ended_at: null } as const);
-    const paused = step.state === "complete" && heldBack.has(step.name) && ({ state: "paused", ended_at: null } as const);
-    const stopped = isOver && UNDER_WAY.has(step.state) && ({ state: "stopped", until: null } as const);
+    const isDoubt = step.state === "complete" && effects.at(-1)?.state === "in_doubt";
+    const isPaused = step.state === "complete" && heldBack.has(step.name);
     const label = codeLabelOf(step);
-    const isOfRun = place < own && !waitNames.has(label) && !doubted && !paused;
+    const isOfRun = place < own && !waitNames.has(label) && !isDoubt && !isPaused;
     const held = isOfRun && heldState(step, recorded.get(label)?.at(-1)?.state, hold);
+    const isStopped = isOver && UNDER_WAY.has(step.state);
+    const state = held || (isStopped && "stopped") || (isPaused && "paused") || (isDoubt && "in_doubt") || step.state;
     const told = withCause(begunInPass(step, effects.at(-1)), instance);
     const part = ownStep(step)?.part;
     return rowOf(Step, {
       ...told,
-      attempts: doubted ? withDoubt(told.attempts, effects.at(-1)) : told.attempts,
+      state,
+      ended_at: state === step.state ? told.ended_at : null,
+      attempts: isDoubt ? withDoubt(told.attempts, effects.at(-1)) : told.attempts,
       next_attempt_at: nextAttemptAt(step),
+      until: isStopped ? null : step.state === "waiting" ? (awaits?.until ?? null) : told.until,
       own: part ? { of: label, part } : null,
       mode: "platform",
       kept: false,
-      ...(step.state === "waiting" && { until: awaits?.until ?? null }),
       name: awaits?.name ?? step.name,
       event_type: isOwnEvent(step.event_type ?? "") ? null : awaits ? awaits.eventType : step.event_type,
       subject: awaits?.subject ?? null,
       approval_id: awaits?.approvalId ?? null,
       child_id: awaits?.childId ?? null,
       progress: step.type === "do" ? reportOf(label, step.attempts.at(-1)?.attempt, reports) : null,
-      ...doubted,
-      ...paused,
-      ...stopped,
-      ...(held && { state: held, ended_at: null }),
       effects,
     });
   });
