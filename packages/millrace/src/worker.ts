@@ -13,7 +13,7 @@ export { placed } from "./contract/location.ts";
 export { armKeeper, keeperOf } from "./keeper/client.ts";
 export { keeper } from "./keeper/keeper.ts";
 export { OPEN_LETTER_DAYS } from "./keeper/retention.ts";
-export type { Retention } from "./keeper/rule.ts";
+export type { Retention } from "./keeper/sweep.ts";
 export type { AppGauges } from "./observe/metrics/vitals.ts";
 export { BulkActionRun } from "./operate/bulk/message.ts";
 export { bulkAction } from "./operate/bulk/workflow.ts";

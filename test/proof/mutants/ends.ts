@@ -49,7 +49,7 @@ export const ENDS = mutantsOf("ends", {
     killedBy: "test/engine/inspect/overdue.test.ts",
   },
   "a request that waits for the end does not return at a question": {
-    file: "packages/millrace/src/inspect/settled.ts",
+    file: "packages/millrace/src/inspect/instances.ts",
     find: " || row.asks === 1",
     put: "",
     killedBy: "test/engine/inspect/waited-for.test.ts",

@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { atomically, query, sql } from "millrace";
 import { keeperOf } from "millrace/worker";
 import { beforeEach, expect, it } from "vitest";
-import type { Slice } from "../../../packages/millrace/src/keeper/rule.ts";
+import type { Slice } from "../../../packages/millrace/src/keeper/sweep.ts";
 import type { RecordedFact, StatedFact } from "../../../src/messages/fact.ts";
 import { appendFacts, ledgerOf } from "../../../src/systems/facts/ledger/ledgers.ts";
 import { factRow } from "../../../src/systems/facts/projection.ts";

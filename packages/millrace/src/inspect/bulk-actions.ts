@@ -12,7 +12,7 @@ import { namedBatch } from "../store/d1/named.ts";
 import type { Page, PageRequest } from "../store/d1/paging.ts";
 import { query } from "../store/d1/retry.ts";
 import { positionBy, rowPage, selectRows } from "../store/d1/rows.ts";
-import { aboutThese } from "./about.ts";
+import { aboutThese } from "./actions.ts";
 
 const STATES = ["running", "complete", "stopped", "aborted"] as const;
 

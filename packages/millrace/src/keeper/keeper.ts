@@ -18,14 +18,13 @@ import { startDue } from "../schedules/due.ts";
 import { isLocal } from "../store/d1/local.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { ownOf } from "../topology/consumer.ts";
+import { Standstill } from "./backlog.ts";
 import { tripBreakers } from "./breakers.ts";
 import { checkInstances, startUnseen, wakeSleepers } from "./check-instances.ts";
 import { resendOutbox } from "./resend-outbox.ts";
 import { engineRetention } from "./retention.ts";
 import { type Duty, type Round, runRound } from "./round.ts";
-import type { Retention } from "./rule.ts";
-import { Standstill } from "./standstill.ts";
-import { sweep } from "./sweep.ts";
+import { type Retention, sweep } from "./sweep.ts";
 
 /** Milliseconds from the start of one round to the start of the next round. `KEEPER_PERIOD_MS` in the env overrides this default. */
 const PERIOD_MS = 10_000;

@@ -9,7 +9,7 @@ import { isOver, type Old, ofGone, removeOver } from "../store/instances/remove.
 import type { StatusSet } from "../store/instances/status.ts";
 import { bury } from "../store/tombstones.ts";
 import { removeWaits } from "../store/waits.ts";
-import type { Slice } from "./rule.ts";
+import type { Slice } from "./sweep.ts";
 
 /**
  * Maximum number of instances that one slice scans and removes. Together with the instances' inbox entries, a slice writes a few thousand

@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { among, sql } from "../contract/sql.ts";
 import { query } from "../store/d1/retry.ts";
-import type { Slice } from "./rule.ts";
+import type { Slice } from "./sweep.ts";
 
 /** The platform's maximum number of objects in one list call or one delete call. */
 const OBJECTS = 1000;

@@ -25,7 +25,7 @@ import { forgetOpenLetters } from "./forget-letters.ts";
 import { pruneInstances } from "./prune-instances.ts";
 import { pruneObjects } from "./prune-objects.ts";
 import { giveUpOutbox } from "./prune-outbox.ts";
-import type { Retention, Slice } from "./rule.ts";
+import type { Retention, Slice } from "./sweep.ts";
 
 /** Retention of open dead letters. */
 export const OPEN_LETTER_DAYS = 90;

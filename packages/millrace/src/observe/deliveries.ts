@@ -4,7 +4,7 @@ import { type SpanUnderWay, spanIdOf } from "../contract/trace.ts";
 import type { Delivered, Delivery } from "./delivery.ts";
 import { logDelivery } from "./log/deliveries.ts";
 import { countLetters } from "./metrics/runs.ts";
-import { traceDelivery } from "./traces/deliveries.ts";
+import { traceDelivery } from "./traces/message.ts";
 import { childOf, isExported } from "./traces/span.ts";
 
 /** The spans of deliveries. The map contains only exported spans, because an entry for each message would burden the garbage collector. */

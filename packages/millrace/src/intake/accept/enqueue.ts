@@ -9,7 +9,7 @@ import { laneIn, MAX_DELAY_SECONDS, MAX_DUE_SECONDS, type QueueDefinition, queue
 import type { RowStatement, Statement } from "../../contract/sql.ts";
 import { checkedTenant } from "../../contract/tenant.ts";
 import { nextHop } from "../../contract/trace.ts";
-import { traceAccepted } from "../../observe/traces/accepted.ts";
+import { traceAccepted } from "../../observe/traces/message.ts";
 import { acceptGathered, commitCommands, untilDue } from "../../recorder/gather.ts";
 import { relay } from "../../recorder/relay.ts";
 import { startInstances } from "../../recorder/start.ts";

@@ -5,7 +5,7 @@ import { MillraceError } from "../../contract/errors.ts";
 import { assertKnownFields, decodePayload } from "../../contract/message.ts";
 import { queueFor } from "../../contract/queue.ts";
 import { nextHop } from "../../contract/trace.ts";
-import { traceAccepted } from "../../observe/traces/accepted.ts";
+import { traceAccepted } from "../../observe/traces/message.ts";
 import { relay } from "../../recorder/relay.ts";
 import { namedBatch } from "../../store/d1/named.ts";
 import { type KnownEvent, selectStated } from "../../store/stated-events.ts";

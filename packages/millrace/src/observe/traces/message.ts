@@ -1,9 +1,13 @@
-import { messageTypeSchema } from "../../contract/envelope.ts";
+import { type Envelope, messageTypeSchema } from "../../contract/envelope.ts";
 import type { Hide } from "../../contract/hide.ts";
 import { signed } from "../../contract/ids.ts";
 import { laneIn } from "../../contract/queue.ts";
 import { sayUnmeant } from "../../contract/settings.ts";
-import type { Attributes, TraceEnv } from "./span.ts";
+import { isTraceparent, type SaidTrace, type SpanUnderWay, spanUnderWay, traceIdOf } from "../../contract/trace.ts";
+import type { Delivery } from "../delivery.ts";
+import { wordsOf } from "../words.ts";
+import { exportSpans } from "./exporter.ts";
+import { type Attributes, childOf, idsOf, isExported, KIND, type Span, type TraceEnv } from "./span.ts";
 
 /** Span attributes with callers' texts, and the field of the envelope for each attribute. */
 const CHOSEN = {
@@ -48,6 +52,76 @@ export function isPlain(env: TraceEnv): boolean {
 }
 
 /** The messaging system of a queue's messages: Cloudflare Queues, or a lane. */
-export function systemOf(queue: string): string {
+function systemOf(queue: string): string {
   return laneIn(queue) === undefined ? "cloudflare_queues" : "millrace_lanes";
 }
+
+/** A message accepted at an endpoint: the request, the outcome, and the start of the acceptance. */
+interface Accepted {
+  readonly request: SaidTrace;
+  readonly envelope: Envelope;
+  readonly queue: string | null;
+  readonly outcome: "accepted" | "duplicate";
+  readonly startedAt: number;
+  /** Redacts the payload's sensitive values where the message's key, subject or source repeats them. */
+  readonly hide: Hide;
+}
+
+/**
+ * The span of a message's acceptance: the first span of its trace, or a child of the caller's span. If a current span already covers the
+ * acceptance, no span is created.
+ */
+export function traceAccepted(env: TraceEnv, { request, envelope, queue, outcome, startedAt, hide }: Accepted): void {
+  const own = envelope.traceparent;
+  if (!isExported(env, own) || spanUnderWay()?.traceparent.startsWith(own.slice(0, 52))) return;
+  const asker = request.traceparent?.trim();
+  const parent = isTraceparent(asker) && traceIdOf(asker) === traceIdOf(own) ? asker : undefined;
+  const name = laneIn(queue ?? "") ?? queue ?? envelope.message_type;
+  exportSpans(env, {
+    ...idsOf(own, parent),
+    ...{ name: `accept ${name}`, kind: KIND.producer, endedAt: Date.now() },
+    // The message is created before its row is committed, and the span of the message's wait starts at the creation.
+    startedAt: Math.min(startedAt, Date.parse(envelope.created_at)),
+    attributes: {
+      ...{ "messaging.system": systemOf(queue ?? ""), "messaging.operation.name": "accept", "messaging.operation.type": "send" },
+      ...{ "messaging.destination.name": name, "millrace.outcome": outcome },
+      ...messageAttributes(env, envelope, hide),
+    },
+  });
+}
+
+/**
+ * Exports the spans of a delivery as children of the sender's span. The spans are the wait in the queue (first delivery only) and the
+ * processing. The processing counts as failed if the message is retried or captured.
+ */
+export function traceDelivery(span: SpanUnderWay, delivery: Delivery, takenAt: number): void {
+  const { queue, message, attempt, outcome, waitedMs, deadLetter, code, error, upstreamStatus, hide } = delivery;
+  const body = message.body as { traceparent: string };
+  const destination = laneIn(queue) ?? queue;
+  const attributes = {
+    "messaging.system": systemOf(queue),
+    "messaging.destination.name": destination,
+    "messaging.message.id": message.id,
+    ...messageAttributes(span.env, body, hide),
+  };
+  const failed = FAILED.has(outcome);
+  const process: Span = {
+    ...idsOf(span.traceparent, body.traceparent),
+    ...{ name: `process ${destination}`, kind: KIND.consumer, startedAt: takenAt, endedAt: Date.now() },
+    attributes: {
+      ...{ ...attributes, "messaging.operation.name": "process", "messaging.operation.type": "process", "faas.trigger": "pubsub" },
+      ...{ "millrace.attempt": attempt, "millrace.outcome": outcome, "millrace.waited_ms": waitedMs, "millrace.dead_letter": deadLetter },
+      "error.type": failed ? (code ?? outcome) : undefined,
+    },
+    error: failed ? (error && isPlain(span.env) && wordsOf(span.env, error, upstreamStatus)) || (code ?? outcome) : undefined,
+  };
+  const waited = attempt === 1 ? waitedMs : undefined;
+  const wait = (ms: number): Span => ({
+    ...idsOf(childOf(span.traceparent), body.traceparent),
+    ...{ name: `wait ${destination}`, kind: KIND.internal, startedAt: takenAt - ms, endedAt: takenAt },
+    attributes,
+  });
+  exportSpans(span.env, ...(waited === undefined ? [] : [wait(waited)]), process);
+}
+
+const FAILED: ReadonlySet<Delivery["outcome"]> = new Set(["retried", "captured"]);
