@@ -107,7 +107,7 @@ export const MAY_IMPORT: Record<string, readonly string[]> = {
     "engine/observe",
   ],
   "engine/testing": [...CORE, "engine/keeper", "engine/observe", "engine/recorder", "engine/intake", "engine/topology", "engine/workflow"],
-  "engine/check": ["engine/contract", "engine/inspect", "engine/pass", "engine/workflow"],
+  "engine/check": ["engine/contract", "engine/inspect", "engine/pass", "engine/store", "engine/workflow"],
   // The app uses the engine's entry points, as an npm user would.
   messages: ["engine"],
   // The business systems of the chains: one folder each, with its objects. A system shared by several is listed before them.

@@ -164,7 +164,10 @@ describe("A cancelled instance", () => {
     const [{ id } = { id: "" }] = await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE subject = ?1", its.name);
     dieAt("cancel committed, not applied");
     await cancel(id).catch(() => undefined);
-    const delayed = outgoing(probeEnv.MILLRACE_KEY, acceptance({ name: "lab" }, await envelopeOf(id), "probe-commands", { delaySeconds: 5 }));
+    const delayed = outgoing(
+      probeEnv.MILLRACE_KEY,
+      acceptance({ name: "lab" }, await envelopeOf(id), "probe-commands", { delaySeconds: 5 }),
+    );
     await deliver("probe-commands", [JSON.parse(delayed.body)]);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual([]);

@@ -32,8 +32,8 @@ import { findSetBack } from "./set-back.ts";
 import { undoEffects } from "./undo.ts";
 
 /**
- * A caught failure is cleared if the run ended with the failure, or if the retry names the failed step and no recorded effect depends on the
- * failure. With `anyway`, the failure is cleared although a recorded effect depends on the failure, and the effect remains. Errors:
+ * A caught failure is cleared if the run ended with the failure, or if the retry names the failed step and no recorded effect depends on
+ * the failure. With `anyway`, the failure is cleared although a recorded effect depends on the failure, and the effect remains. Errors:
  * `invalid_payload` for a step without a record.
  */
 export const retry = instanceAct({
