@@ -52,6 +52,8 @@ const READS_ALL: Record<string, string> = {
   "store/pauses.ts selectTripped": "Reads an index that contains only pauses by breakers.",
   "store/instances/callback.ts selectOwed":
     "Reads an index that contains only ends of instances whose callback address has not been called yet.",
+  "store/instances/accept.ts askForStart": "Reads the accepted instances with flow control by row id, in the order of their acceptance.",
+  "store/instances/children.ts ASK_FOR_CHILD_START": "Reads the accepted children with flow control by row id.",
   "inspect/instances.ts between": "Sorts open instances in the keeper's order, from an index that contains only open instances.",
 };
 

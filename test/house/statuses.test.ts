@@ -57,7 +57,7 @@ const next = { id: ID, tenantId: TENANT, run: 2, left: "{}" };
 const GIVEN = {
   applied: `INSERT INTO millrace_actions (id, tenant_id, actor, verb, target, reason, result, at) VALUES ('${ACTION}', '${TENANT}', 'ada', 'replay', 't', '', 'applied', 1)`,
   failed: `INSERT INTO millrace_actions (id, tenant_id, actor, verb, target, reason, result, at, applied_at) VALUES ('${ACTION}', '${TENANT}', 'ada', 'retry', 't', '', 'failed', 1, 1)`,
-  debounced: `UPDATE millrace_instances SET flow = '{"debounce":"key"}', due_at = 9000000000000 WHERE id = '${ID}'`,
+  debounced: `UPDATE millrace_instances SET due_at = 9000000000000, flow = '{"debounce":"key"}' WHERE id = '${ID}'; INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at, flow) VALUES ('${PARENT}', '${TENANT}', 't', 't', 'k', 'j', 'c', 's', 'f', '{}', 'accepted', 1, 1, '{"debounce":"key","ms":1}')`,
   letter: `INSERT INTO millrace_dead_letters (id, queue, body, reason, attempts, first_at, captured_at) VALUES ('${LETTER}', 'test', '{}', 'r', 1, 1, 1)`,
   doubt: `INSERT INTO millrace_inbox (instance_id, step, position, class, state, epoch, token, updated_at) VALUES ('${ID}', 'doubtful', 1, 'once', 'in_doubt', 1, 't', 1)`,
   done: `INSERT INTO millrace_inbox (instance_id, step, position, class, state, epoch, token, undoable, updated_at) VALUES ('${ID}', '${STEP}', 1, 'once', 'done', 1, 't', 1, 1)`,
@@ -78,10 +78,6 @@ interface Trial {
  */
 const TRIALS: Record<string, Trial> = {
   insertAccepted: { statements: [accept.insertAccepted(JSON.stringify([command]))] },
-  "insertAccepted of a debounced key": {
-    given: ["debounced"],
-    statements: [accept.insertAccepted(JSON.stringify([{ ...command, id: PARENT, flow: { debounce: "key", ms: 1 } }]))],
-  },
   takeIn: { statements: [accept.takeIn(JSON.stringify([command]))] },
   markStarted: { statements: [accept.markStarted([ID])] },
   markDead: { given: ["letter"], statements: [accept.markDead([{ id: ID, fingerprint: FINGERPRINT, letter: LETTER }])] },
@@ -102,7 +98,7 @@ const TRIALS: Record<string, Trial> = {
   beginCancel: { statements: [stop.beginCancel(next, ACTION)] },
   markStopped: { statements: [stop.markStopped(next)] },
   jumpQueue: { statements: [true, false].map((toFront) => accept.jumpQueue({ id: ID, tenantId: TENANT }, toFront)) },
-  askForSlot: { statements: [accept.askForSlot([ID])] },
+  askForStart: { given: ["debounced"], statements: [accept.askForStart([PARENT])] },
   markPaused: { statements: [stop.markPaused(next, false)] },
   markResumed: { statements: [stop.markResumed(next)] },
   "markResumed after a step": { given: ["done"], statements: [stop.markResumed(next)] },
@@ -139,6 +135,7 @@ const TRIALS: Record<string, Trial> = {
 /** The other exports of those files: conditions and reads; and the deletion of a tenant, which removes its instances in any status. */
 const NO_TRANSITIONS = [
   "addTags",
+  "askForChildStart",
   "anyInstance",
   "areRepeats",
   "refuseRepeats",

@@ -1,12 +1,14 @@
 import { defineCommand, defineQueue, defineWorkflow, ids as messageIds, type Steps } from "millrace";
 import { instances } from "millrace/operate";
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 import * as z from "zod";
+import { noteFlow } from "../../../packages/millrace/src/contract/flow.ts";
 import { defineLaneQueue } from "../../../packages/millrace/src/contract/queue.ts";
 import { actOnWork } from "../../../packages/millrace/src/operate/pause-work.ts";
 import { lab, labs } from "../../probe/lab.ts";
 import { app } from "../../probe/worker.ts";
-import { deliver, dieAt, envelopeOf, fresh, keeperRound, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
+import { countDone } from "../../probe/workflows.ts";
+import { deliver, dieAt, envelopeOf, event, fresh, keeperRound, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { refuse, runLab } from "../lab.ts";
 import { crowd } from "./flowing.ts";
 
@@ -199,6 +201,28 @@ it("messages of a queue without a stored row, and their copies, share the limit"
   for (const id of ids) expect(await reaches(id, "complete")).toBe("complete");
   expect(begun().toSorted()).toEqual(names);
   expect(most()).toBeLessThanOrEqual(2);
+});
+
+it("instances that events start share the limit, also with a payload in R2", async () => {
+  noteFlow({ ...countDone, concurrency: { key: ({ step }) => step, limit: 1 } });
+  onTestFinished(() => noteFlow(countDone));
+  const [tenant_id, step] = [fresh("tenant"), "done"];
+  const large = { name: "x".repeat(10), step };
+  const ref = `payloads/${tenant_id}/large/${messageIds.fingerprint(large)}`;
+  await probeEnv.PAYLOADS.put(ref, JSON.stringify(large));
+  const { payload_inline: _, ...byReference } = event("probe.done", "b", large);
+  const messages = [event("probe.done", "a", { name: "a", step }), { ...byReference, payload_ref: `r2://${ref}` }].map((one) => ({
+    ...one,
+    tenant_id,
+  }));
+  expect(await deliver("probe-events", messages)).toMatchObject({ acked: 2 });
+  const started = () =>
+    rows<{ status: string; slot: string }>(
+      "SELECT status, slot FROM millrace_instances WHERE tenant_id = ?1 AND workflow = 'count-done'",
+      tenant_id,
+    );
+  await until(started, (found) => found.filter(({ status }) => status === "complete").length === 2);
+  expect(new Set((await started()).map(({ slot }) => slot)).size).toBe(1);
 });
 
 it("children wait for a slot as commands do, and give it on when they end", async () => {

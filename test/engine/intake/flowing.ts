@@ -13,7 +13,7 @@ interface Limits {
 }
 
 /** Gives the runs of `lab` these limits by the note in their payload, until the test ends. */
-export function limited(limits: Limits): void {
+function limited(limits: Limits): void {
   noteFlow({ ...lab, ...Object.fromEntries(Object.entries(limits).map(([name, limit]) => [name, { ...limit, key }])) });
   onTestFinished(() => noteFlow(lab));
 }

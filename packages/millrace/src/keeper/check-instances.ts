@@ -21,7 +21,7 @@ import { tellAnswers } from "../signals/approval.ts";
 import { tellAgain } from "../signals/assign.ts";
 import { atomically } from "../store/d1/retry.ts";
 import { isInfrastructure } from "../store/d1/trouble.ts";
-import { askForSlot, markStarted } from "../store/instances/accept.ts";
+import { askForStart, markStarted } from "../store/instances/accept.ts";
 import { HELD_MS, holdBack, releaseHeld } from "../store/instances/hold.ts";
 import { lookAtAll, noteLooked, noteRestarted } from "../store/instances/look.ts";
 import { type End, finishInstance, markRunning, revive } from "../store/instances/run.ts";
@@ -141,7 +141,7 @@ async function look(
       })),
     ),
     holdBack(having("held").map(({ id }) => id)),
-    askForSlot(having("no slot").map(({ id }) => id)),
+    askForStart(having("no slot").map(({ id }) => id)),
     markStarted(started.map((row) => row.id)),
     ...having("running").map((row) => markRunning(row.id)),
     ...having("lives").map(revive),

@@ -2,6 +2,7 @@ import { type EngineEnv, objectBinding } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { codeOf } from "../contract/errors.ts";
+import type { Flow } from "../contract/flow.ts";
 import { placed } from "../contract/location.ts";
 import { laneIn } from "../contract/queue.ts";
 import { gathererName, shardsOf } from "../contract/recorder-name.ts";
@@ -12,6 +13,7 @@ import { query } from "../store/d1/retry.ts";
 import {
   type AcceptedRow,
   areRepeats,
+  askForStart,
   insertAccepted,
   refuseRepeats,
   type StoredCommand,
@@ -25,6 +27,7 @@ import { relay } from "./relay.ts";
 export interface Arrival extends Identity {
   readonly row: string;
   readonly message: Outgoing;
+  readonly flow?: Flow | undefined;
 }
 
 /** The result of a write of commands: the rows that the write or an earlier try of the write created, and the rows of all keys. */
@@ -46,13 +49,15 @@ interface Conditions {
  */
 export async function commitCommands(
   db: D1Database,
-  commands: readonly Pick<Arrival, "id" | "row">[],
+  commands: readonly Pick<Arrival, "id" | "row" | "flow">[],
   { also = [], provided, isRepeated = false }: Conditions = {},
 ): Promise<Written> {
   const ids = commands.map(({ id }) => id);
   const known = selectKnown(ids);
   const fresh = textChunks(commands.map(({ row }) => row)).map((rows) => insertAccepted(rows, provided));
   const onlyIfNew = also.length > 0 && provided === undefined ? [refuseRepeats(ids)] : [];
+  const inFlow = commands.flatMap(({ id, flow }) => (flow ? [id] : []));
+  const asked = inFlow.length > 0 ? [askForStart(inFlow)] : [];
   let tries = 0;
   const counted = {
     prepare: (text: string) => db.prepare(text),
@@ -61,9 +66,9 @@ export async function commitCommands(
       return db.batch(statements);
     },
   } as D1Database;
-  const written = await namedBatch(counted, { onlyIfNew, also, fresh, known }).catch((error: unknown) => {
+  const written = await namedBatch(counted, { onlyIfNew, also, fresh, asked, known }).catch((error: unknown) => {
     if (onlyIfNew.length === 0 || !areRepeats(error)) throw error;
-    return namedBatch(db, { fresh: [], known });
+    return namedBatch(db, { fresh: [], asked: [], known });
   });
   const result = written as unknown as Written;
   if (tries > 1 || isRepeated) result.fresh.push(...(await createdBefore(db, commands, result)));
@@ -184,7 +189,7 @@ export class Gatherer {
           // Of several equal commands, only the first command is new.
           created.delete(id);
           own.fresh.push(row);
-          messages.push(untilDue(row.held === 1 ? unproven(message) : message, rows.get(id)));
+          messages.push(...untilDue(row.held === 1 ? unproven(message) : message, rows.get(id)));
         }
         return { own, settle, sends: messages.map((message) => ({ message, receiver: receiverOf(message) })) };
       });
@@ -223,10 +228,14 @@ function unproven(message: Outgoing): Outgoing {
   return { ...message, body: JSON.stringify(envelope) };
 }
 
-/** Delays a message until its command is due, because a trigger may have set the due time at the acceptance. */
-export function untilDue(message: Outgoing, row: Pick<KnownRow, "due_at"> | undefined): Outgoing {
+/**
+ * The message of a new command, delayed until the command is due, because a trigger may have set the due time at the acceptance. A command
+ * that waits for a slot needs no message, because the end of another instance starts the command.
+ */
+export function untilDue(message: Outgoing, row: Pick<KnownRow, "due_at" | "waits"> | undefined): Outgoing[] {
+  if (row?.waits === 1) return [];
   const seconds = row?.due_at ? Math.ceil((row.due_at - Date.now()) / 1000) : 0;
-  return seconds > message.delaySeconds ? { ...message, delaySeconds: seconds } : message;
+  return [seconds > message.delaySeconds ? { ...message, delaySeconds: seconds } : message];
 }
 
 interface Gathering {

@@ -3,7 +3,7 @@ import { outboxId } from "../contract/ids.ts";
 import { CONFIRM_WITHIN_MS } from "../contract/patience.ts";
 import { among, fragment, now, type RowStatement, type Statement, sql } from "../contract/sql.ts";
 import { wasApplied } from "./actions.ts";
-import { insertChild, type NewChild } from "./instances/children.ts";
+import { askForChildStart, insertChild, type NewChild } from "./instances/children.ts";
 import { waitForChild } from "./waits.ts";
 
 /** A message in the outbox. */
@@ -26,7 +26,7 @@ export function insertOutgoing({ id, queue, body, delaySeconds }: Outgoing): Row
 /** The statements that store a message of a step: the message, or the child that the message starts. */
 export function storeOutgoing(message: Outgoing): RowStatement[] {
   const { child } = message;
-  return child ? [insertChild(child), waitForChild(child)] : [insertOutgoing(message)];
+  return child ? [insertChild(child), ...(child.flow ? [askForChildStart(child.id)] : []), waitForChild(child)] : [insertOutgoing(message)];
 }
 
 const INSERT_OUTGOING = `

@@ -247,6 +247,7 @@ async function writeAmongOthers(env: EngineEnv, acceptances: readonly Prepared[]
     fingerprint: one.fingerprint,
     row: one.row,
     message: outgoing(env.MILLRACE_KEY, one),
+    flow: one.flow,
   }));
   const gathered = await acceptGathered(env, arrivals);
   if ("isUnclear" in gathered) return write(env, acceptances, { isRepeated: gathered.isUnclear });
@@ -291,7 +292,7 @@ async function begin(
   const sent = accepted.filter((one) => !ahead.includes(one) || failed.has(one.id));
   await relay(
     env,
-    sent.map((one) =>
+    sent.flatMap((one) =>
       untilDue(
         outgoing(env.MILLRACE_KEY, one, isHeld(one)),
         known.find(({ id }) => one.flow && id === one.id),

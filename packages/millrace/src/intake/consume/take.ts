@@ -1,11 +1,11 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import type { Envelope } from "../../contract/envelope.ts";
 import { signalId } from "../../contract/ids.ts";
-import { mergeRows } from "../../contract/sql.ts";
+import { mergeRows, type Statement } from "../../contract/sql.ts";
 import { type Assigned, assignSignals } from "../../signals/assign.ts";
 import { namedBatch } from "../../store/d1/named.ts";
 import { atomically } from "../../store/d1/retry.ts";
-import { type AcceptedRow, insertAccepted, selectInTurn, takeIn } from "../../store/instances/accept.ts";
+import { type AcceptedRow, askForStart, insertAccepted, selectInTurn, takeIn } from "../../store/instances/accept.ts";
 import { UNSEEN } from "../../store/instances/status.ts";
 import { confirm } from "../../store/outbox.ts";
 import { advanceStreams, hasMoved, type StreamMove } from "../../store/sequences.ts";
@@ -74,12 +74,12 @@ async function write(env: EngineEnv, group: readonly Plan[]): Promise<Written> {
   const inFlow = instances.flatMap(({ id, flow }) => (flow ? [id] : []));
   const answered = await namedBatch(env.DB, {
     taken: acceptanceChunks(instances).map(takeIn),
-    inTurn: inFlow.length > 0 ? selectInTurn(inFlow) : [],
+    inTurn: inFlow.length > 0 ? [askForStart(inFlow), selectInTurn(inFlow)] : [],
     // An event whose route code runs after the commit is confirmed after that code.
     confirmed: confirm(group.filter(({ after = [] }) => after.length === 0).map(({ envelope }) => envelope)),
     kept: insertSignals(signals),
     waits: signals.length > 0 ? assignSignals(signals) : [],
-    sent: acceptanceChunks(last).map((rows) => insertAccepted(rows)),
+    sent: insertCommands(last),
     rows: mergeRows(group.flatMap(({ rows }) => rows)),
     moved: moves.length > 0 ? advanceStreams(moves) : [],
   });
@@ -96,6 +96,12 @@ async function write(env: EngineEnv, group: readonly Plan[]): Promise<Written> {
   };
 }
 
+function insertCommands(commands: readonly Acceptance[]): Statement[] {
+  const inFlow = commands.flatMap(({ id, flow }) => (flow ? [id] : []));
+  const inserts = acceptanceChunks(commands).map((rows) => insertAccepted(rows));
+  return inFlow.length > 0 ? [...inserts, askForStart(inFlow)] : inserts;
+}
+
 /**
  * Writes commands that exceed the limit of one write in separate, earlier writes. A crash between the writes does no harm, because the
  * redelivered message finds the rows of these commands.
@@ -103,10 +109,7 @@ async function write(env: EngineEnv, group: readonly Plan[]): Promise<Written> {
 async function insertBefore(env: EngineEnv, slices: readonly (readonly Acceptance[])[]): Promise<AcceptedRow[]> {
   const sent: AcceptedRow[] = [];
   for (const commands of slices) {
-    const rows = await atomically(
-      env.DB,
-      acceptanceChunks(commands).map((rows) => insertAccepted(rows)),
-    );
+    const rows = await atomically(env.DB, insertCommands(commands));
     sent.push(...(rows.flat() as unknown as AcceptedRow[]));
   }
   return sent;

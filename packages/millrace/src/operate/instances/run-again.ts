@@ -17,7 +17,7 @@ import { acceptance, outgoing } from "../../intake/accept/accept.ts";
 import { relay } from "../../recorder/relay.ts";
 import { startInstances } from "../../recorder/start.ts";
 import { query } from "../../store/d1/retry.ts";
-import { insertAccepted } from "../../store/instances/accept.ts";
+import { askForStart, insertAccepted } from "../../store/instances/accept.ts";
 import { selectKnown } from "../../store/instances/keys.ts";
 import { ENDED } from "../../store/instances/status.ts";
 import type { AnyWorkflow } from "../../workflow/workflow.ts";
@@ -68,6 +68,7 @@ export const runAgain = instanceAct({
       WHERE o.id = ${instance.id} AND o.tenant_id = ${by.tenantId} AND o.status IN ${ENDED})`;
     return {
       change: insertAccepted(`[${copy.row}]`, ended),
+      also: { asked: copy.flow ? askForStart([copy.id]) : [] },
       detail: { instance: copy.id },
       to: "accepted",
       isRepeat: async () => (await query(env.DB, selectKnown([copy.id]))).length > 0,

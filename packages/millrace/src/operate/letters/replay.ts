@@ -17,7 +17,7 @@ import { relay } from "../../recorder/relay.ts";
 import { type Action, actionIdOf, audit, type Operator } from "../../store/actions.ts";
 import { atomically, query } from "../../store/d1/retry.ts";
 import { settleLetter } from "../../store/dead-letters.ts";
-import { acceptAgain } from "../../store/instances/accept.ts";
+import { acceptAgain, askForStart } from "../../store/instances/accept.ts";
 import { selectKnown } from "../../store/instances/keys.ts";
 import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
 import { type Outgoing, sendBehind } from "../../store/outbox.ts";
@@ -113,6 +113,7 @@ export async function putBack(
     change,
     also: {
       again: command ? acceptAgain(command, before, action.id) : sendBehind(outgoing, action.id),
+      asked: command?.flow ? askForStart([command.id]) : [],
       row: command ? sql`SELECT status FROM millrace_instances WHERE id = ${command.id}` : [],
     },
   });

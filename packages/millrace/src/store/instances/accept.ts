@@ -146,9 +146,14 @@ export function selectInTurn(ids: readonly string[]): Statement {
     WHERE id IN ${among(ids)} AND status IN ${UNSEEN} AND slot_turn IS NULL AND coalesce(due_at, 0) <= ${now} + ${CLOCKS_APART_MS}`;
 }
 
-/** Lets instances that wait for a slot try again. A trigger gives a free slot to the first instance of each key. */
-export function askForSlot(ids: readonly string[]): Statement {
-  return sql`UPDATE millrace_instances SET slot_turn = slot_turn WHERE id IN ${among(ids)} AND slot_turn IS NOT NULL`;
+/**
+ * Lets instances with flow control start, in the order of their rows. A trigger sets the due times of new instances, and gives a free slot
+ * to the first instance of each key. The statement must follow the insert.
+ */
+export function askForStart(ids: readonly string[]): Statement {
+  return sql`
+    UPDATE millrace_instances SET flow = flow
+    WHERE rowid IN (SELECT rowid FROM millrace_instances WHERE id IN ${among(ids)}) AND flow IS NOT NULL`;
 }
 
 /**

@@ -41,6 +41,15 @@ const INSERT_CHILD = `
   FROM given LEFT JOIN millrace_instances p ON p.id = value->>'parent' WHERE NOT ${isPruned(fragment("given.id")).text}
   ON CONFLICT (id) DO NOTHING`;
 
+/** Lets a child with flow control start (see `askForStart`), in a statement that follows the insert. */
+export function askForChildStart(id: string): RowStatement {
+  return { text: ASK_FOR_CHILD_START, row: { id } };
+}
+
+const ASK_FOR_CHILD_START = `
+  UPDATE millrace_instances SET flow = flow WHERE rowid IN (
+    SELECT rowid FROM millrace_instances WHERE id IN (SELECT value->>'id' FROM json_each(?1))) AND flow IS NOT NULL`;
+
 /** The end of a child that its parent has not received, with the run of the parent. */
 export interface UntoldEnd {
   readonly id: string;

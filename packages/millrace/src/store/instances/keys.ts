@@ -1,6 +1,6 @@
 import { among, type Fragment, type Statement, sql } from "../../contract/sql.ts";
 import { isPruned } from "../tombstones.ts";
-import { type InstanceStatus, OVER } from "./status.ts";
+import { type InstanceStatus, OVER, WAITS_FOR_SLOT } from "./status.ts";
 
 /**
  * The identity of a message: the id of its instance, and a fingerprint of the payload. The id is derived from tenant, workflow and
@@ -38,14 +38,18 @@ export interface KeyHolder {
 /** The row of an idempotency key. */
 export interface KnownRow extends Identity, KeyHolder {
   correlation_id: string | null;
+  /** Flag (0 or 1): 1 while the command waits for a slot of its workflow's `concurrency`. */
+  waits: number;
 }
 
 /** Selects the state of each instance with one of these idempotency keys, including pruned instances. */
 export function selectKnown(ids: readonly string[]): Statement {
   return sql`
-    SELECT id, fingerprint, status, correlation_id, iif(status IN ${OVER}, NULL, due_at) AS due_at FROM millrace_instances
+    SELECT id, fingerprint, status, correlation_id, iif(status IN ${OVER}, NULL, due_at) AS due_at,
+      ${WAITS_FOR_SLOT} AS waits
+    FROM millrace_instances
       WHERE id IN ${among(ids)}
     UNION ALL
-    SELECT lower(hex(id)), lower(hex(fingerprint)), 'pruned', NULL, NULL FROM millrace_tombstones
+    SELECT lower(hex(id)), lower(hex(fingerprint)), 'pruned', NULL, NULL, 0 FROM millrace_tombstones
     WHERE id IN (SELECT unhex(value) FROM json_each(${JSON.stringify(ids)}))`;
 }
