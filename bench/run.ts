@@ -9,6 +9,7 @@ import { measureLanes } from "./lanes/measure.ts";
 import { coordinationFigures } from "./limits.ts";
 import { processorFigures } from "./processor.ts";
 import { doorFigures } from "./scale/door.ts";
+import { tenantFigures } from "./scale/tenants.ts";
 
 // Run with `npm run bench`. Measures the cost of the guarantees, as ratios within one run on one machine. `-- --json` prints the results as
 // one JSON object at the end.
@@ -50,7 +51,7 @@ const result =
   what === "lanes"
     ? { ...(await on("lanes", (ask) => measureLanes(ask, rounds))), ...(await on(".", (ask) => coordinationFigures(ask, rounds))) }
     : what === "scale"
-      ? await doorFigures(folder, rounds)
+      ? { ...(await doorFigures(folder, rounds)), ...(await tenantFigures()) }
       : // Each comparison gets a new runtime, because a runtime keeps three files open for every instance that it has run.
         { ...(await on(".", measure)), ...(await on(".", measureLean)) };
 if (values.json) console.log(JSON.stringify(result));

@@ -3,8 +3,8 @@ import { type Catalog, outbox } from "millrace/worker";
 import type { CounterEnv } from "../packages/millrace/src/counters/client.ts";
 import { acceptance } from "../packages/millrace/src/intake/accept/accept.ts";
 import { acceptCommands } from "../packages/millrace/src/intake/accept/enqueue.ts";
-import { startInstances } from "../packages/millrace/src/recorder/start.ts";
 import type { LimitEnv } from "../packages/millrace/src/limits/client.ts";
+import { startInstances } from "../packages/millrace/src/recorder/start.ts";
 import { insertAccepted } from "../packages/millrace/src/store/instances/accept.ts";
 import { ended, type RunLean } from "./workflows.ts";
 

@@ -13,11 +13,11 @@ import type { Round } from "./callers.ts";
 
 /** The engine before commands were gathered. */
 const BEFORE = "c27d0fe4";
-const ROOT = join(import.meta.dirname, "../..");
+export const ROOT = join(import.meta.dirname, "../..");
 const CALLERS = 64;
 const SLOW_MS = 5;
 
-interface Runtime {
+export interface Runtime {
   ready: Promise<URL>;
   dispatchFetch(url: string): Promise<{ ok: boolean; text(): Promise<string> }>;
   getD1Database(binding: string, worker: string): Promise<{ prepare(text: string): { run(): Promise<unknown> } }>;
@@ -153,7 +153,7 @@ async function compare(ask: (asked: Asked) => Promise<Round & { processorUs: num
 }
 
 /** Bundles a Worker of this folder with the engine of a checkout. */
-function bundle(file: string, tree: string): string {
+export function bundle(file: string, tree: string): string {
   const bundler = createRequire(WRANGLER)("esbuild") as { buildSync(options: object): { outputFiles: { text: string }[] } };
   const built = bundler.buildSync({
     entryPoints: [join(import.meta.dirname, file)],
