@@ -148,8 +148,8 @@ it("a pause for all tenants holds each tenant's instances, and a tenant cannot e
   await nothingStarts([answer.instanceId], []);
   await expect(resume(tenant, work("workflow", "tell-shared"))).rejects.toMatchObject({ code: "invalid_transition" });
   const states = await listWorkflows(probeEnv, app, tenant);
-  expect(states.find(({ workflow }) => workflow.name === "tell-shared")).toMatchObject({
-    pause: { tenant_id: "", actor: "tess", reason: "the shop is closed" },
+  expect(states.find(({ name }) => name === "tell-shared")).toMatchObject({
+    paused: { all_tenants: true, by: "tess", reason: "the shop is closed" },
     counts: { accepted: 1 },
   });
   await resume(deployer, shared);

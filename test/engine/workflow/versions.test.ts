@@ -109,7 +109,7 @@ describe.each(["platform", "lean"] as const)("with %s steps", (steps) => {
       error: { code: "config_invalid", message: expect.stringContaining('version 2 of "lab"') },
     });
 
-    const versions = async () => (await listWorkflows(probeEnv, app, operator)).find(({ workflow }) => workflow.name === "lab")?.versions;
+    const versions = async () => (await listWorkflows(probeEnv, app, operator)).find(({ name }) => name === "lab")?.versions;
     expect(await versions()).toContainEqual({ version: 2, deployed: false, open: expect.any(Number) });
 
     deploy(3, { 2: codeOf(2, name) });

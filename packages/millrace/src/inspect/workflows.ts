@@ -1,36 +1,70 @@
+import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
+import { durationMs } from "../contract/duration.ts";
 import { queuesOf } from "../contract/queue.ts";
+import { iso, timestamp } from "../contract/row.ts";
 import { sql } from "../contract/sql.ts";
 import { deployedVersions } from "../contract/workflow-versions.ts";
 import type { Operator } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
-import { GOING_ON, type InstanceStatus, IS_INDEXED_AS_STOPPED, RUNS_NO_MORE } from "../store/instances/status.ts";
+import { GOING_ON, INSTANCE_STATUSES, type InstanceStatus, IS_INDEXED_AS_STOPPED, RUNS_NO_MORE } from "../store/instances/status.ts";
 import { type Pause, type PausedKind, pauseId, selectPauses } from "../store/pauses.ts";
 import type { Catalog } from "../topology/catalog.ts";
 
 type AnyWorkflow = Catalog["workflows"][number];
 
 /** Maximum number of the tenant's newest instances that counts of instances cover. */
-export const COUNTED_INSTANCES = 10_000;
+const COUNTED_INSTANCES = 10_000;
 
-/** A workflow of the catalog, with its pause and its instances by status. */
-export interface WorkflowState {
-  readonly workflow: AnyWorkflow;
-  /** The pause of the workflow or of its queue. */
-  readonly pause: Pause | undefined;
-  readonly counts: Readonly<Partial<Record<InstanceStatus, number>>>;
-  /** The versions that the deployed code has or that open instances run, the highest version first. */
-  readonly versions: readonly VersionState[];
+/** The pause of a workflow or queue. */
+export const Paused = z
+  .object({
+    queue: z.string().nullable().meta({ description: "The paused queue; null if the workflow itself is paused." }),
+    all_tenants: z.boolean().meta({ description: "True if paused for all tenants, false if paused for your tenant." }),
+    by: z.string().meta({ description: "The actor who paused; `millrace` for a breaker." }),
+    reason: z.string(),
+    since: timestamp,
+    cause: z.string().nullable().meta({
+      description: "The id of the cause of failures after which a breaker paused, see `GET /v1/instances/causes`; null for an operator.",
+    }),
+  })
+  .meta({ id: "Paused" });
+
+function pausedView(pause: Pause | undefined): z.infer<typeof Paused> | null {
+  if (pause === undefined) return null;
+  const { id, tenant_id, actor: by, reason, since, cause } = pause;
+  const [kind, name = ""] = id.split("/");
+  return { queue: kind === "queue" ? name : null, all_tenants: tenant_id === "", by, reason, since: iso(since), cause };
 }
 
-/** A version of a workflow. */
-export interface VersionState {
-  readonly version: number;
-  /** True if the deployed code has a function of this version. */
-  readonly deployed: boolean;
-  /** The number of the tenant's instances of this version that can still run: open and retryable instances. */
-  readonly open: number;
-}
+/** A workflow of the catalog, with its pause, its instances by status and its versions. */
+export const WorkflowState = z
+  .object({
+    name: z.string(),
+    state: z.enum(["active", "paused"]),
+    paused: Paused.nullable().meta({ description: "The pause of the workflow or of its queue; null while the workflow is active." }),
+    breaker: z
+      .object({ failures: z.int(), within_seconds: z.number() })
+      .nullable()
+      .meta({ description: "The workflow is paused after this number of failures of one cause; null without a breaker." }),
+    counts: z.partialRecord(z.enum(INSTANCE_STATUSES), z.int()).meta({
+      description: `Its instances by status, among the newest ${COUNTED_INSTANCES} instances of your tenant.`,
+    }),
+    versions: z
+      .array(
+        z.object({
+          version: z.int(),
+          deployed: z.boolean().meta({ description: "False if the deployed code lacks it: its instances make no step until it is back." }),
+          open: z
+            .int()
+            .meta({ description: "Instances of your tenant that run, or that an operator can retry. At 0 the old function can go." }),
+        }),
+      )
+      .meta({ description: "Its versions, the highest first." }),
+  })
+  .meta({ id: "WorkflowState" });
+
+type WorkflowState = z.infer<typeof WorkflowState>;
 
 /** The workflows of the deployment by name, with the tenant's pauses and counts. */
 export async function listWorkflows(env: EngineEnv, catalog: Catalog, by: Operator): Promise<WorkflowState[]> {
@@ -39,10 +73,18 @@ export async function listWorkflows(env: EngineEnv, catalog: Catalog, by: Operat
   const counts = Map.groupBy(await countsOf(env, by), ({ workflow }) => workflow);
   const opened = Map.groupBy(await openVersions(env, by), ({ workflow }) => workflow);
   return workflows.map((workflow) => {
-    const [pause] = thingsOf(workflow).flatMap(([kind, name]) => pauses(kind, name) ?? []);
-    const own: Partial<Record<InstanceStatus, number>> = {};
-    for (const { status, count } of counts.get(workflow.name) ?? []) own[status] = (own[status] ?? 0) + count;
-    return { workflow, pause, counts: own, versions: versionsOf(workflow, opened.get(workflow.name) ?? []) };
+    const { name, breaker } = workflow;
+    const paused =
+      thingsOf(workflow)
+        .map(([kind, of]) => pauses(kind, of))
+        .find((one) => one !== null) ?? null;
+    const own: WorkflowState["counts"] = {};
+    for (const { status, count } of counts.get(name) ?? []) own[status] = (own[status] ?? 0) + count;
+    return {
+      ...{ name, state: paused ? "paused" : "active", paused, counts: own },
+      breaker: breaker ? { failures: breaker.failures, within_seconds: durationMs(breaker.within) / 1000 } : null,
+      versions: versionsOf(workflow, opened.get(name) ?? []),
+    };
   });
 }
 
@@ -52,7 +94,7 @@ interface Opened extends Record<string, unknown> {
   readonly open: number;
 }
 
-function versionsOf(workflow: AnyWorkflow, opened: readonly Opened[]): VersionState[] {
+function versionsOf(workflow: AnyWorkflow, opened: readonly Opened[]): WorkflowState["versions"] {
   const deployed = deployedVersions(workflow);
   const all = new Set([...deployed, ...opened.map(({ version }) => version)]);
   return [...all]
@@ -94,10 +136,10 @@ export async function pausesOf(
   env: EngineEnv,
   { tenantId }: Operator,
   things: readonly Thing[],
-): Promise<(kind: PausedKind, name: string) => Pause | undefined> {
+): Promise<(kind: PausedKind, name: string) => z.infer<typeof Paused> | null> {
   const ids = new Set(things.flatMap(([kind, name]) => [pauseId(kind, name, ""), pauseId(kind, name, tenantId)]));
   const found = new Map((await query<Pause & Record<string, unknown>>(env.DB, selectPauses([...ids]))).map((pause) => [pause.id, pause]));
-  return (kind, name) => found.get(pauseId(kind, name, "")) ?? found.get(pauseId(kind, name, tenantId));
+  return (kind, name) => pausedView(found.get(pauseId(kind, name, "")) ?? found.get(pauseId(kind, name, tenantId)));
 }
 
 interface Counted extends Record<string, unknown> {

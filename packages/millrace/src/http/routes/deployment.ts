@@ -5,7 +5,7 @@ import { costsOfDeployment } from "../../inspect/costs.ts";
 import { deadLettersByType } from "../../inspect/dead-letters.ts";
 import { countDivergences, DivergenceFilter, DivergenceRow, listDivergences } from "../../inspect/divergences.ts";
 import { assertSchema } from "../../inspect/health.ts";
-import { pausesOf } from "../../inspect/workflows.ts";
+import { Paused, pausesOf } from "../../inspect/workflows.ts";
 import { keeperAge, metricsOf, vitalsOf } from "../../keeper/client.ts";
 import { Costs } from "../../observe/cost/workflow-cost.ts";
 import { SOURCE_KINDS } from "../../observe/metrics/batches.ts";
@@ -16,7 +16,6 @@ import { MAX_MUTE_MS, mute } from "../../operate/mute-alert.ts";
 import { ownOf } from "../../topology/consumer.ts";
 import { needs, needsOneOf, operation, reasoned } from "../operation.ts";
 import { page, pageOf, pageQuery, wholeNumber } from "../paging.ts";
-import { PausedSchema, pausedView } from "./workflows.ts";
 
 export const METRICS_PATH = "/metrics";
 
@@ -27,7 +26,7 @@ const minutesOf = (usual: number) => ({
 });
 
 const QueueSchema = QueueHealth.extend({
-  paused: PausedSchema.nullable().meta({ description: "The pause for all tenants or for your tenant; null while the queue is active." }),
+  paused: Paused.nullable().meta({ description: "The pause for all tenants or for your tenant; null while the queue is active." }),
 }).meta({ id: "QueueState" });
 
 const source = z.enum(["counts", "queue.metrics()", "d1", "platform"]);
@@ -130,7 +129,7 @@ export const deployment = [
       return {
         at: iso(seen.at),
         minutes,
-        items: queueHealth(seen, consumers, minutes).map((one) => ({ ...one, paused: pausedView(pauses("queue", one.queue)) })),
+        items: queueHealth(seen, consumers, minutes).map((one) => ({ ...one, paused: pauses("queue", one.queue) })),
         sources: Object.fromEntries(Object.entries(QUEUE_SOURCES).map(([number, from]) => [number, { source: from, age_seconds }])),
       };
     },

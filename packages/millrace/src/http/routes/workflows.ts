@@ -1,62 +1,13 @@
 import * as z from "zod";
-import { durationMs } from "../../contract/duration.ts";
 import { iso, timestamp } from "../../contract/row.ts";
-import { COUNTED_INSTANCES, listWorkflows } from "../../inspect/workflows.ts";
+import { listWorkflows, WorkflowState } from "../../inspect/workflows.ts";
 import { vitalsOf } from "../../keeper/client.ts";
 import { readHours } from "../../observe/metrics/folding.ts";
 import { PeriodOfWorkflow, workflowsByTime } from "../../observe/metrics/queue-health.ts";
 import { actOnWork, PausePlan, type PauseVerb, planWork, type Work, WorkPaused } from "../../operate/pause-work.ts";
-import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
-import type { Pause, PausedKind } from "../../store/pauses.ts";
+import type { PausedKind } from "../../store/pauses.ts";
 import { invalidRequest } from "../invalid-request.ts";
 import { needs, operation, reasoned } from "../operation.ts";
-
-export const PausedSchema = z
-  .object({
-    queue: z.string().nullable().meta({ description: "The paused queue; null if the workflow itself is paused." }),
-    all_tenants: z.boolean().meta({ description: "True if paused for all tenants, false if paused for your tenant." }),
-    by: z.string().meta({ description: "The actor who paused; `millrace` for a breaker." }),
-    reason: z.string(),
-    since: timestamp,
-    cause: z.string().nullable().meta({
-      description: "The id of the cause of failures after which a breaker paused, see `GET /v1/instances/causes`; null for an operator.",
-    }),
-  })
-  .meta({ id: "Paused" });
-
-/** The view of a pause in an API answer. */
-export function pausedView(pause: Pause | undefined): z.infer<typeof PausedSchema> | null {
-  if (pause === undefined) return null;
-  const { id, tenant_id, actor: by, reason, since, cause } = pause;
-  const [kind, name = ""] = id.split("/");
-  return { queue: kind === "queue" ? name : null, all_tenants: tenant_id === "", by, reason, since: iso(since), cause };
-}
-
-const WorkflowSchema = z
-  .object({
-    name: z.string(),
-    state: z.enum(["active", "paused"]),
-    paused: PausedSchema.nullable().meta({ description: "The pause of the workflow or of its queue; null while the workflow is active." }),
-    breaker: z
-      .object({ failures: z.int(), within_seconds: z.number() })
-      .nullable()
-      .meta({ description: "The workflow is paused after this number of failures of one cause; null without a breaker." }),
-    counts: z.partialRecord(z.enum(INSTANCE_STATUSES), z.int()).meta({
-      description: `Its instances by status, among the newest ${COUNTED_INSTANCES} instances of your tenant.`,
-    }),
-    versions: z
-      .array(
-        z.object({
-          version: z.int(),
-          deployed: z.boolean().meta({ description: "False if the deployed code lacks it: its instances make no step until it is back." }),
-          open: z
-            .int()
-            .meta({ description: "Instances of your tenant that run, or that an operator can retry. At 0 the old function can go." }),
-        }),
-      )
-      .meta({ description: "Its versions, the highest first." }),
-  })
-  .meta({ id: "WorkflowState" });
 
 /** Number of hours that `span=hour` covers. */
 const WINDOW_HOURS = 48;
@@ -120,19 +71,8 @@ export const workflows = [
   operation("get", "/v1/workflows", "listWorkflows", "workflows list", {
     summary: "List the workflows with their state",
     description: "Returns each workflow of the deployed code, its pause, and the instances of your tenant by status.",
-    answer: ["All workflows", z.object({ items: z.array(WorkflowSchema) })],
-    async run({ env, by, catalog }) {
-      const states = await listWorkflows(env, catalog, by);
-      const items = states.map(({ workflow: { name, breaker }, pause, counts, versions }) => ({
-        name,
-        state: pause ? ("paused" as const) : ("active" as const),
-        paused: pausedView(pause),
-        breaker: breaker ? { failures: breaker.failures, within_seconds: durationMs(breaker.within) / 1000 } : null,
-        counts,
-        versions: [...versions],
-      }));
-      return { items };
-    },
+    answer: ["All workflows", z.object({ items: z.array(WorkflowState) })],
+    run: async ({ env, by, catalog }) => ({ items: await listWorkflows(env, catalog, by) }),
   }),
   operation("get", "/v1/workflows/by-time", "listWorkflowsByTime", "workflows by-time", {
     summary: "Get ended runs and step durations of each workflow over time",
