@@ -56,11 +56,7 @@ async function ends({ env, by, bulkId }: BulkCall, acted: readonly ActedOn[]): P
       WHERE a.id IN ${among(acted.map(({ id }) => bulkActionId(bulkId ?? "", id)))} AND +a.tenant_id = ${by.tenantId}
         AND +i.tenant_id = ${by.tenantId}`,
   );
-  return new Map(rows.flatMap((row): [string, Outcome][] => pairOf(row.id, outcomeOf(row))));
-}
-
-function pairOf(id: string, outcome: Outcome | undefined): [string, Outcome][] {
-  return outcome === undefined ? [] : [[id, outcome]];
+  return outcomesOf(rows);
 }
 
 async function isIn({ env, by }: BulkCall, id: string, statuses: readonly InstanceStatus[], standing?: StandingName): Promise<boolean> {
@@ -80,7 +76,17 @@ export interface Became {
 
 export const BECAME = sql`i.status, i.error`;
 
-export function outcomeOf({ status, error }: Became): Outcome | undefined {
+/** The outcomes of items by id, without items that need no outcome. */
+export function outcomesOf(rows: readonly (Became & { readonly id: string })[]): Map<string, Outcome> {
+  const outcomes = new Map<string, Outcome>();
+  for (const { id, ...became } of rows) {
+    const outcome = outcomeOf(became);
+    if (outcome) outcomes.set(id, outcome);
+  }
+  return outcomes;
+}
+
+function outcomeOf({ status, error }: Became): Outcome | undefined {
   if (WORKING.has(status)) return "open";
   if (status === "in_doubt") return { code: "in_doubt", why: IN_DOUBT };
   if (!FAILED.has(status)) return undefined;

@@ -57,11 +57,12 @@ export async function takeTurn(turn: Turn): Promise<Commit<Went>> {
   turn.progress({ done: from, of: bulk.matched, text: "items" });
   const stage = stageOf(bulk, bulk.matched, from);
   const isActing = bulk.left > 0 && (from > stage.from || bulk.looked >= from);
+  const given = givenBy(turn, bulk);
+  const { call } = given;
   const did = isActing
-    ? await act(turn, bulk, from, stage, halt.isHalted).finally(halt.end)
-    : await waitForEnds(turn, bulk, from, halt.isHalted).finally(halt.end);
+    ? await act(given, from, stage, halt.isHalted).finally(halt.end)
+    : await waitForEnds(given, from, halt.isHalted).finally(halt.end);
   await crashPoint("B02 items changed, chunk not recorded", bulkId);
-  const { call } = given(turn, bulk);
   const told = await withWhoActed(call, did.items);
   const [items, turned] = await Promise.all([withheld(call, told), withheld(call, did.turned)]);
   const { looked } = did;
@@ -98,25 +99,12 @@ export async function takeTurn(turn: Turn): Promise<Commit<Went>> {
   };
 }
 
-async function act(
-  turn: Turn,
-  bulk: StoredBulk,
-  from: number,
-  stage: { from: number; to: number },
-  isHalted: () => boolean,
-): Promise<DidTurn> {
-  const { verb, call } = given(turn, bulk);
-  const listed = await listedOf(turn, from, chunkSize(bulk, stage.to - from));
+async function act(given: Given, from: number, stage: { from: number; to: number }, isHalted: () => boolean): Promise<DidTurn> {
+  const { bulk, verb, call } = given;
+  const listed = await listedOf(call, from, chunkSize(bulk, stage.to - from));
   const targets = listed.map((one) => verb.listing?.read(one) ?? one);
   const items = await actOn({ verb, call, from, targets, ratePerSecond: bulk.rate_per_second, isHalted });
-  const seen = await look({
-    verb,
-    call,
-    from: bulk.looked,
-    to: from + items.length,
-    fresh: items,
-    settleMs: bulk.settle_within_seconds * 1000,
-  });
+  const seen = await look(given, from + items.length, items);
   const own = new Map(seen.turned.map((one) => [one.n, one]));
   return {
     items: items.map((item) => (own.has(item.n) ? { ...item, ...own.get(item.n), result: "failed" as const } : item)),
@@ -127,14 +115,12 @@ async function act(
   };
 }
 
-async function waitForEnds(turn: Turn, bulk: StoredBulk, acted: number, isHalted: () => boolean): Promise<DidTurn> {
-  const { verb, call } = given(turn, bulk);
-  const settleMs = bulk.settle_within_seconds * 1000;
+async function waitForEnds(given: Given, acted: number, isHalted: () => boolean): Promise<DidTurn> {
   const deadline = Date.now() + WAIT_MS;
   for (;;) {
-    const seen = await look({ verb, call, from: bulk.looked, to: acted, settleMs });
+    const seen = await look(given, acted);
     const hasEnded = seen.looked >= acted || seen.turned.length > 0;
-    if (hasEnded || isHalted() || Date.now() > deadline) return { ...seen, items: [], stage: bulk.stage };
+    if (hasEnded || isHalted() || Date.now() > deadline) return { ...seen, items: [], stage: given.bulk.stage };
     await scheduler.wait(LOOK_MS);
   }
 }
@@ -144,17 +130,24 @@ async function doubtedOf({ env, tenantId, bulkId }: Turn, fresh: readonly { code
   return (row?.count ?? 0) + fresh.filter(({ code }) => code === "in_doubt").length;
 }
 
-function given({ env, catalog, tenantId }: Turn, { id: bulkId, verb, actor, reason, undo, run_at }: StoredBulk) {
+interface Given {
+  readonly bulk: StoredBulk;
+  readonly verb: AnyBulkVerb;
+  readonly call: BulkCall & { readonly bulkId: string };
+}
+
+function givenBy({ env, catalog, tenantId }: Turn, bulk: StoredBulk): Given {
+  const { id: bulkId, verb, actor, reason, undo, run_at } = bulk;
   const options = { undo: undo ?? undefined, run_at: run_at ?? undefined };
-  return { verb: bulkVerb(catalog, verb), call: { env, catalog, by: { tenantId, actor }, reason, options, bulkId } };
+  return { bulk, verb: bulkVerb(catalog, verb), call: { env, catalog, by: { tenantId, actor }, reason, options, bulkId } };
 }
 
 /**
  * The items at the next positions of the list. All items of a result come from one stored row, so the result may have fewer than `count`
  * items.
  */
-async function listedOf({ env, tenantId, bulkId }: Turn, from: number, count: number): Promise<string[]> {
-  const [list] = await query<{ n: number; ids: string }>(env.DB, selectList({ tenantId, id: bulkId }, from));
+async function listedOf({ env, by, bulkId }: Given["call"], from: number, count: number): Promise<string[]> {
+  const [list] = await query<{ n: number; ids: string }>(env.DB, selectList({ tenantId: by.tenantId, id: bulkId }, from));
   const ids = list === undefined ? [] : (JSON.parse(list.ids) as string[]);
   const place = list === undefined ? 0 : from % LISTED_TOGETHER;
   const some = ids.slice(place, place + count);
@@ -233,28 +226,19 @@ interface Looked {
   readonly turned: readonly Turned[];
 }
 
-interface Look {
-  readonly verb: AnyBulkVerb;
-  readonly call: BulkCall & { readonly bulkId: string };
-  readonly from: number;
-  readonly to: number;
-  readonly fresh?: readonly BulkItem[];
-  readonly settleMs: number;
-}
-
 interface Seen extends ActedOn {
   readonly n: number;
   readonly ageMs: number;
 }
 
 /**
- * Reads the outcomes of the next items, in the order in which the items were acted on. An item that exceeds its time limit (`settleMs`)
- * counts as done and delays no later item.
+ * Reads the outcomes of the next items before position `to`, in the order in which the items were acted on. `fresh` has items that are not
+ * stored yet. An item that exceeds its time limit counts as done and delays no later item.
  */
-async function look({ verb, call, from, to, fresh = [], settleMs }: Look): Promise<Looked> {
+async function look({ bulk, verb, call }: Given, to: number, fresh: readonly BulkItem[] = []): Promise<Looked> {
   if (verb.outcomes === undefined) return { looked: to, turned: [] };
   const turned: Turned[] = [];
-  for (let at = from; ; ) {
+  for (let at = bulk.looked; ; ) {
     const stored = await query<Omit<Seen, "id"> & { target: string }>(
       call.env.DB,
       selectDone({ tenantId: call.by.tenantId, id: call.bulkId }, at, TOGETHER),
@@ -265,7 +249,7 @@ async function look({ verb, call, from, to, fresh = [], settleMs }: Look): Promi
     let isOpen = false;
     for (const { n, id, ageMs } of some) {
       const outcome = outcomes.get(id);
-      if (outcome === "open") isOpen ||= ageMs < settleMs;
+      if (outcome === "open") isOpen ||= ageMs < bulk.settle_within_seconds * 1000;
       else if (outcome !== undefined) turned.push({ n, target: id, ...outcome });
       if (!isOpen) at = n + 1;
     }

@@ -18,7 +18,7 @@ import { planResolve, resolveDoubt } from "../instances/resolve.ts";
 import { planReplay, replayDeadLetter } from "../letters/replay.ts";
 import { skipDeadLetter } from "../letters/settle.ts";
 import { doubtFilter, doubtMembers, letterFilter, letterMembers, unknownOfInstances, unknownOfLetters } from "./filters.ts";
-import { BECAME, type Became, INSTANCE_VERBS, outcomeOf } from "./instance-verbs.ts";
+import { BECAME, type Became, INSTANCE_VERBS, outcomesOf } from "./instance-verbs.ts";
 
 /** Resolutions that can apply to many effects at once. `confirm` is excluded, because each effect needs a different output. */
 type Said = "reject" | "retry_anyway";
@@ -124,13 +124,9 @@ async function ends({ env, by, bulkId }: BulkCall, acted: readonly ActedOn[]): P
         CROSS JOIN millrace_instances i ON i.id = a.instance_id
       WHERE a.tenant_id = ${by.tenantId} AND i.tenant_id = ${by.tenantId}`,
   );
-  return new Map(
-    rows.flatMap(({ id, again, moved, ...became }): [string, Outcome][] => {
-      const isOther = (became.status === "in_doubt" && again === 0) || (FAILED.has(became.status) && moved === 0);
-      const outcome = isOther ? undefined : outcomeOf(became);
-      return outcome === undefined ? [] : [[id, outcome]];
-    }),
-  );
+  const isOther = ({ status, again, moved }: (typeof rows)[number]) =>
+    (status === "in_doubt" && again === 0) || (FAILED.has(status) && moved === 0);
+  return outcomesOf(rows.filter((row) => !isOther(row)));
 }
 
 const DOUBT_VERBS = [
@@ -223,11 +219,7 @@ async function sentAgain({ env, by, bulkId }: BulkCall, acted: readonly ActedOn[
         LEFT JOIN millrace_instances i ON i.id = a.instance_id AND i.tenant_id = a.tenant_id
       WHERE a.tenant_id = ${by.tenantId}`,
   );
-  const outcomes = new Map<string, Outcome>();
-  for (const { id, status, error = null } of letters) {
-    const outcome = status && outcomeOf({ status, error });
-    if (outcome) outcomes.set(id, outcome);
-  }
+  const outcomes = outcomesOf(letters.flatMap(({ id, status, error = null }) => (status ? [{ id, status, error }] : [])));
   const events = letters.filter(({ instance_id }) => instance_id === null);
   if (events.length === 0) return outcomes;
   const since = Math.min(...acted.map(({ at }) => at)) - LATEST_MS;
