@@ -1,5 +1,6 @@
 import pRetry from "p-retry";
-import { ApiRefusal, askerOf } from "../api-client.ts";
+import type { EngineApi } from "../../src/http/engine-routes.ts";
+import { ApiRefusal, askerOf, type Output } from "../api-client.ts";
 import { type AskedEngine, orNotReached } from "../asked-engine.ts";
 
 /** How many times a request without an answer is repeated, if a repeat is safe. */
@@ -57,3 +58,13 @@ function wasNotHeard({ cause }: ApiRefusal): boolean {
   const { code } = ((cause as Error | undefined)?.cause ?? {}) as { code?: string };
   return code === "ECONNREFUSED" || code === "ENOTFOUND" || code === "EAI_AGAIN";
 }
+
+export type Accepted = Output<EngineApi, "/v1/commands", "$post">;
+export type Checked = Output<EngineApi, "/v1/catalog/check", "$post">;
+export type InstancePage = Output<EngineApi, "/v1/instances", "$get">;
+export type Instance = InstancePage["items"][number];
+export type InstanceDetail = Output<EngineApi, "/v1/instances/:id", "$get">;
+export type StepList = Output<EngineApi, "/v1/instances/:id/steps", "$get">;
+export type RetryAnswer = Output<EngineApi, "/v1/instances/:id/retry", "$post">;
+export type Letter = Output<EngineApi, "/v1/dead-letters/:id", "$get">;
+export type ReplayAnswer = Output<EngineApi, "/v1/dead-letters/:id/replay", "$post">;

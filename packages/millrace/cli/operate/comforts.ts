@@ -1,8 +1,7 @@
-import type { Instance, InstanceDetail, Letter } from "./answers.ts";
+import type { Instance, InstanceDetail, Letter } from "./api.ts";
 import { correctLetter, type Replayed, sayLetter, sayReplayed } from "./dead-letters.ts";
-import { whyOf } from "./instance-words.ts";
+import { sayInstance, whyOf } from "./instance-words.ts";
 import type { Shown } from "./list.ts";
-import { sayInstance } from "./show-instance.ts";
 import type { Asked, Option } from "./verb.ts";
 import { sayJson } from "./words.ts";
 

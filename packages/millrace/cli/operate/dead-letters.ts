@@ -1,6 +1,6 @@
 import { Misuse, Refusal } from "../command.ts";
 import { oneLine, paint, say } from "../terminal.ts";
-import type { Letter, ReplayAnswer } from "./answers.ts";
+import type { Letter, ReplayAnswer } from "./api.ts";
 import { sayFacts } from "./list.ts";
 import { issueLines } from "./refusal.ts";
 import { callOf } from "./usage.ts";

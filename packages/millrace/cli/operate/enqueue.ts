@@ -1,6 +1,6 @@
 import { Misuse, Refusal } from "../command.ts";
 import { oneLine, say } from "../terminal.ts";
-import type { Accepted, Checked } from "./answers.ts";
+import type { Accepted, Checked } from "./api.ts";
 import { NOT_COME_TO_IT, WAIT, waitFor } from "./follow.ts";
 import { quoted } from "./generic.ts";
 import { problemLines } from "./refusal.ts";

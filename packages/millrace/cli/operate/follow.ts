@@ -1,5 +1,5 @@
 import { oneLine, say } from "../terminal.ts";
-import type { Instance, InstanceDetail } from "./answers.ts";
+import type { Instance, InstanceDetail } from "./api.ts";
 import { heardOf, type StreamEvent } from "./events.ts";
 import { nextLines, standing } from "./instance-words.ts";
 import { progressLine, type StepEvent, type StepProgress, StepTeller } from "./step-words.ts";

@@ -3,7 +3,7 @@ import type { Problem } from "../api-client.ts";
 import { Misuse, Refusal } from "../command.ts";
 import { tableLines } from "../table.ts";
 import { oneLine, paint, say } from "../terminal.ts";
-import type { RetryAnswer } from "./answers.ts";
+import type { RetryAnswer } from "./api.ts";
 import { COMFORTS } from "./comforts.ts";
 import { WAIT, waitFor } from "./follow.ts";
 import { type Page, sayFacts, sayPage } from "./list.ts";

@@ -1,5 +1,5 @@
 import { oneLine } from "../terminal.ts";
-import type { Instance } from "./answers.ts";
+import type { Instance } from "./api.ts";
 import { callOf } from "./usage.ts";
 import { lasting, moment } from "./words.ts";
 

@@ -1,6 +1,6 @@
 import { Misuse, Refusal } from "../command.ts";
 import { oneLine } from "../terminal.ts";
-import type { InstancePage } from "./answers.ts";
+import type { InstancePage } from "./api.ts";
 import type { Asked } from "./verb.ts";
 import { tell } from "./words.ts";
 
