@@ -17,7 +17,6 @@ type Token = Item<"/v1/tokens">;
 type Minted = Answer<"/v1/tokens", "$post">;
 
 export function Tokens() {
-  const [minted, setMinted] = useState<Minted | undefined>();
   const pages = useList("/v1/tokens", {});
   const { ask, told, line } = useActs(pages.again);
   const columns = useMemo(() => columnsFor((token) => ask(Revoke, { token })), []);
@@ -25,7 +24,7 @@ export function Tokens() {
   const show = (one: Minted) => {
     if (!isShown.current)
       return tell({ said: `The token of ${one.actor} was created but not shown: revoke it.`, href: hrefOf("settings", "tokens") });
-    setMinted(one);
+    ask(Once, { minted: one });
     told(`Minted for ${one.actor}.`);
   };
   if (!may("tokens"))
@@ -50,7 +49,6 @@ export function Tokens() {
         columns={columns}
         empty="This tenant has no token: you signed in with Cloudflare Access. Mint one for a program."
       />
-      {minted && <Once minted={minted} close={() => setMinted(undefined)} />}
     </>
   );
 }
@@ -94,16 +92,7 @@ const MEANS: Readonly<Record<string, string>> = {
   reveal: "reveal withheld fields",
 };
 
-interface MintProps {
-  done: (minted: Minted) => void;
-  /**
-   * Called if the request to mint a token gets no response. The request is not repeated, because a repeated request would mint a second
-   * token.
-   */
-  lost: () => void;
-}
-
-function Mint({ done, lost, close }: Asker & MintProps) {
+function Mint({ done, lost, close }: Asker & { done: (minted: Minted) => void; lost: () => void }) {
   const [actor, setActor] = useState("");
   const [days, setDays] = useState("");
   const [isLost, setLost] = useState(false);
@@ -119,6 +108,7 @@ function Mint({ done, lost, close }: Asker & MintProps) {
     const sentAt = clockTime(Date.now());
     const result = await post("/v1/tokens", { body: { ...wanted, reason } });
     if (result.ok || (result.problem.code !== "no_answer" && result.problem.status < 500)) return result;
+    // The request is not repeated, because a repeated request would mint a second token.
     setLost(true);
     lost();
     const detail = `A token of ${wanted.actor} may have been created at ${sentAt}, but was not shown. Close this dialog. If the list contains it, revoke it and mint another.`;
@@ -193,7 +183,7 @@ function Revoke({ token, ...asker }: Asker & { token: Token }) {
   );
 }
 
-function Once({ minted, close }: { minted: Minted; close: () => void }) {
+function Once({ minted, close }: Asker & { minted: Minted }) {
   const [isCopied, setCopied] = useState(false);
   const [isLeaving, leave] = useState(false);
   return (
