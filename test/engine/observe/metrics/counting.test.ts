@@ -2,10 +2,10 @@ import { env } from "cloudflare:workers";
 import { settleCounts } from "millrace/testing";
 import { keeperOf } from "millrace/worker";
 import { expect, it } from "vitest";
-import { countBatch } from "../../../../packages/millrace/src/observe/metrics/batches.ts";
 import { count, observe } from "../../../../packages/millrace/src/observe/metrics/count.ts";
 import { readCounted } from "../../../../packages/millrace/src/observe/metrics/folding.ts";
 import { messagesByMinute } from "../../../../packages/millrace/src/observe/metrics/queue-health.ts";
+import { countBatch } from "../../../../packages/millrace/src/observe/metrics/runs.ts";
 import { fresh, probeEnv, reaches, start } from "../../harness.ts";
 
 /** The keeper's value of a counter or of a histogram. */

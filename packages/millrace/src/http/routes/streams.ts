@@ -126,21 +126,9 @@ async function eventsOf({ env, by, catalog }: Asking, happened: readonly Happene
     ...actions.map((one) => [`${Date.parse(one.at)} ${one.id}`, one] as const),
   ]);
   return happened.flatMap((one) => {
-    const data = one.doubt ? doubtView(one) : views.get(`${one.at} ${one.id}`);
+    const data = one.doubt ?? views.get(`${one.at} ${one.id}`);
     return data === undefined ? [] : [{ id: idOf(one), event: one.kind, data }];
   });
-}
-
-function doubtView({ id, at, doubt }: Happened) {
-  return {
-    key: id,
-    instance_id: doubt?.instanceId,
-    workflow: doubt?.workflow,
-    step: doubt?.step,
-    item: doubt?.item,
-    class: doubt?.effectClass,
-    since: iso(at),
-  };
 }
 
 function idOf({ at, kind, id }: Happened): string {

@@ -1,5 +1,6 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { formatEntryKey } from "../../contract/ids.ts";
+import { iso } from "../../contract/row.ts";
 import { now, type Statement, sql } from "../../contract/sql.ts";
 import type { Operator } from "../../store/actions.ts";
 import { query } from "../../store/d1/retry.ts";
@@ -13,15 +14,8 @@ export interface Happened {
   readonly at: number;
   readonly kind: LiveKind;
   readonly id: string;
-  readonly doubt?: Doubt;
-}
-
-export interface Doubt {
-  readonly instanceId: string;
-  readonly workflow: string;
-  readonly step: string;
-  readonly item: string;
-  readonly effectClass: string;
+  /** The fields of the live event of an unknown outcome. */
+  readonly doubt?: Readonly<Record<string, string>>;
 }
 
 /** A position in the order of events. All events before the position were returned. */
@@ -64,7 +58,7 @@ function asHappened(kind: LiveKind, [at, id, ...more]: Told): Happened {
   if (kind !== "doubt") return { at, kind, id };
   const [step, item, generation, effectClass, workflow] = more.map(String) as [string, string, string, string, string];
   const key = formatEntryKey({ instanceId: id, step, item, generation: Number(generation) });
-  return { at, kind, id: key, doubt: { instanceId: id, workflow, step, item, effectClass } };
+  return { at, kind, id: key, doubt: { key, instance_id: id, workflow, step, item, class: effectClass, since: iso(at) } };
 }
 
 function isBehind(one: Happened, { at, last }: Place): boolean {

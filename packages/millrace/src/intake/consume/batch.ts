@@ -5,7 +5,7 @@ import { logLine } from "../../contract/log-line.ts";
 import { laneIn } from "../../contract/queue.ts";
 import { within } from "../../contract/within.ts";
 import { causeOf, noteDelivery, noteTaken } from "../../observe/deliveries.ts";
-import { countBatch } from "../../observe/metrics/batches.ts";
+import { countBatch } from "../../observe/metrics/runs.ts";
 import type { ConsumerDefinition } from "../../topology/consumer.ts";
 import { hideIn } from "../../topology/marks.ts";
 import type { Intake, Outcomes } from "../consumer.ts";
