@@ -27,8 +27,7 @@ const READS_ALL: Record<string, string> = {
   "store/bulk-lists.ts freezeMembers": "Sorts the items of an operator's selection by age, at most 100,000.",
   "operate/bulk/start.ts count": "Counts the items of an operator's selection, at most 100,000.",
   "operate/instances/retry.ts doneAgain": "Counts the undone items of an operator's selection, at most 100,000.",
-  "operate/bulk/verbs.ts byStep":
-    "Groups the items of an operator's selection, at most 100,000, by their steps with unknown outcomes.",
+  "operate/bulk/verbs.ts byStep": "Groups the items of an operator's selection, at most 100,000, by their steps with unknown outcomes.",
   "operate/bulk/filters.ts instanceMembers": "Reads the items of an operator's selection from an index that contains only open instances.",
   "keeper/prune-objects.ts refsAmong": "Reads, once a day, an index that contains only messages with a payload in R2.",
   "inspect/instances.ts countInstances": "Reads the newest 2,000 rows of an index, or the index of open instances.",
