@@ -59,8 +59,6 @@ export interface Asked {
   step?: string | undefined;
 }
 
-const FINAL_IN_UNDO = "Your decision is final: the undo skips this step.";
-
 /**
  * Actions for an instance's status, the most useful action first. This list only hides actions that the API would refuse; the API itself
  * checks each action.
@@ -135,7 +133,7 @@ export function AskAct({ instance, asked: { verb, step }, ...asker }: AskProps) 
       {...asker}
       title={`${does}${step && (verb === "retry" || verb === "skip") ? `: ${step}` : ""}`}
       verb={does}
-      final={(inUndo && verb === "skip" ? FINAL_IN_UNDO : final) ?? null}
+      final={(inUndo && verb === "skip" ? "Your decision is final: the undo skips this step." : final) ?? null}
       missing={
         (verb === "move" && Number.isNaN(at) && "Enter a date and a time.") ||
         (takesJson && said.wrong !== undefined && "The JSON above is not valid.")

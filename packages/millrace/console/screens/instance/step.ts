@@ -47,7 +47,8 @@ interface Timed {
   ended_at: string | null;
 }
 
-const ms = (time: string | null) => (time === null ? undefined : Date.parse(time));
+/** The time in ms since 1970. */
+export const ms = (time: string | null) => (time === null ? undefined : Date.parse(time));
 
 /** The duration of an ended run in ms, and how much of this time the run waited or slept. The time between runs is not included. */
 export function tookOf(

@@ -5,7 +5,7 @@ import { useKeys } from "../../frame/keys.ts";
 import { Status } from "../../parts/status.tsx";
 import { Ago, clockTime, duration } from "../../parts/text.tsx";
 import { Until } from "./cause.tsx";
-import { kindOf } from "./step.ts";
+import { kindOf, ms } from "./step.ts";
 import type { Step, Whole } from "./whole.ts";
 
 interface Span {
@@ -14,17 +14,15 @@ interface Span {
   to: number;
 }
 
-const at = (time: string | null) => (time === null ? undefined : Date.parse(time));
-
 function spansOf(step: Step, now: number): Span[] {
   if (step.kept) return [];
-  const from = at(step.started_at);
+  const from = ms(step.started_at);
   if (step.type !== "do") {
-    return from === undefined ? [] : [{ kind: "wait", from, to: at(step.ended_at) ?? Math.min(at(step.until) ?? now, now) }];
+    return from === undefined ? [] : [{ kind: "wait", from, to: ms(step.ended_at) ?? Math.min(ms(step.until) ?? now, now) }];
   }
   return step.attempts.flatMap(({ started_at, ended_at, error, retry_delay_ms: delay }): Span[] => {
     const began = Date.parse(started_at);
-    const ended = at(ended_at) ?? now;
+    const ended = ms(ended_at) ?? now;
     const own: Span = { kind: error ? "failed" : "attempt", from: began, to: ended };
     return delay && error ? [own, { kind: "pause", from: ended, to: Math.min(ended + delay, Math.max(now, ended)) }] : [own];
   });

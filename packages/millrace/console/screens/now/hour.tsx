@@ -1,4 +1,4 @@
-import { get, type Item, type Result } from "../../data/api.ts";
+import { get, type Item, itemsOf } from "../../data/api.ts";
 import { timeNow } from "../../data/clock.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Empty } from "../../parts/page.tsx";
@@ -121,19 +121,12 @@ function Nothing() {
   );
 }
 
-export interface Hour {
-  instances: Item<"/v1/instances">[];
-  /** True if the tenant has never had an instance. */
-  isFirst: boolean;
-}
-
 const MOST_READ = 200;
 
-export async function readHour(): Promise<Result<Hour>> {
-  const found = await get("/v1/instances", { query: { since: "1h", limit: String(MOST_READ) } });
-  if (!found.ok) return found;
-  const { items: instances } = found.data;
-  if (instances.length > 0) return { ok: true, data: { instances, isFirst: false } };
-  const older = await get("/v1/instances", { query: { limit: "1" } });
-  return older.ok ? { ok: true, data: { instances, isFirst: older.data.items.length === 0 } } : older;
+/** Reads the instances of the last hour. `isFirst` is true if the tenant has never had an instance. */
+export async function readHour() {
+  const hour = await itemsOf(get("/v1/instances", { query: { since: "1h", limit: String(MOST_READ) } }));
+  if (!hour.ok) return hour;
+  const any = hour.data.length > 0 ? hour : await itemsOf(get("/v1/instances", { query: { limit: "1" } }));
+  return any.ok ? { ok: true as const, data: { instances: hour.data, isFirst: any.data.length === 0 } } : any;
 }
