@@ -84,6 +84,7 @@ describe("GET /v1/instances/{id}", () => {
       undo_action: null,
       accepted_at: "1970-01-01T00:00:00.000Z",
       updated_at: "1970-01-01T00:00:00.000Z",
+      archived_at: null,
       platform_status: "unknown",
       payload: { brand: "acme", keyword: id },
       doubts: [],

@@ -40,8 +40,8 @@ it("the key of a pruned instance is found by its tombstone, for its tenant only"
   const key = fresh("order");
   const id = ids.instance(caller.tenantId, "research-keyword", key);
   const day = Math.floor(Date.now() / DAY_MS) - 10;
-  await env.DB.prepare("INSERT INTO millrace_tombstones (id, fingerprint, pruned_day) VALUES (unhex(?1), unhex(?2), ?3)")
-    .bind(id, "ab".repeat(32), day)
+  await env.DB.prepare("INSERT INTO millrace_tombstones (id, fingerprint, place) VALUES (unhex(?1), unhex(?2), ?3)")
+    .bind(id, "ab".repeat(6), day * DAY_MS)
     .run();
   const { holders } = (await caller.get(`/v1/keys/${key}`)).body;
   expect(holders).toMatchObject([{ kind: "tombstone", id, name: "research-keyword", status: "pruned" }]);

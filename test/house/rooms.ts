@@ -10,6 +10,8 @@ const CORE = ["engine/contract", "engine/store"];
 export const MAY_IMPORT: Record<string, readonly string[]> = {
   "engine/contract": [],
   "engine/store": ["engine/contract"],
+  // Instances that have moved from D1 to R2.
+  "engine/archive": CORE,
   "engine/recorder": ["engine/contract", "engine/store", "engine/signals", "engine/lanes", "engine/observe"],
   "engine/observe": CORE,
   // A replay's state; the attempt of an effect; the code's steps on the platform.
@@ -26,6 +28,7 @@ export const MAY_IMPORT: Record<string, readonly string[]> = {
   "engine/access": ["engine/contract", "engine/store", "engine/topology"],
   "engine/inspect": [
     "engine/alerts",
+    "engine/archive",
     "engine/callbacks",
     ...CORE,
     "engine/pass",
@@ -40,6 +43,7 @@ export const MAY_IMPORT: Record<string, readonly string[]> = {
   ],
   "engine/operate": [
     ...CORE,
+    "engine/archive",
     "engine/recorder",
     "engine/pass",
     "engine/guard",
@@ -53,7 +57,7 @@ export const MAY_IMPORT: Record<string, readonly string[]> = {
     "engine/pull",
     "engine/workflow",
   ],
-  "engine/erase": ["engine/contract", "engine/store", "engine/lanes", "engine/locks"],
+  "engine/erase": [...CORE, "engine/archive", "engine/lanes", "engine/locks"],
   "engine/limits": ["engine/contract", "engine/store"],
   "engine/lanes": ["engine/contract"],
   "engine/counters": ["engine/contract"],
@@ -75,6 +79,7 @@ export const MAY_IMPORT: Record<string, readonly string[]> = {
   ],
   "engine/keeper": [
     "engine/alerts",
+    "engine/archive",
     "engine/callbacks",
     "engine/reconcile",
     "engine/schedules",
@@ -91,6 +96,7 @@ export const MAY_IMPORT: Record<string, readonly string[]> = {
   ],
   "engine/http": [
     ...CORE,
+    "engine/archive",
     "engine/callbacks",
     "engine/intake",
     "engine/access",

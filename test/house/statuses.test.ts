@@ -142,6 +142,7 @@ const NO_TRANSITIONS = [
   "isAsleep",
   "isOpenChild",
   "isOpenOf",
+  "andNoted",
   "isOver",
   "keepCaught",
   "moveDue",

@@ -543,8 +543,8 @@ CREATE TABLE millrace_tallies (
 
 CREATE TABLE millrace_tenant_objects (
   tenant_id TEXT    NOT NULL,
-  -- The name of the binding for the class of the Durable Object.
-  binding   TEXT    NOT NULL CHECK (binding IN ('ROOMS', 'PULL_QUEUES')),
+  -- The name of the binding for the class of the Durable Object. ARCHIVE: the keeper is moving instances into the R2 object of this number.
+  binding   TEXT    NOT NULL CHECK (binding IN ('ROOMS', 'PULL_QUEUES', 'ARCHIVE')),
   name      TEXT    NOT NULL,
   PRIMARY KEY (tenant_id, binding, name)
 ) STRICT, WITHOUT ROWID;
@@ -568,8 +568,10 @@ CREATE INDEX millrace_tokens_by_tenant ON millrace_tokens (tenant_id, created_at
 
 CREATE TABLE millrace_tombstones (
   id          BLOB    NOT NULL PRIMARY KEY CHECK (length(id) = 16),
-  fingerprint BLOB    NOT NULL,
-  pruned_day  INTEGER NOT NULL
+  -- The first six bytes of the fingerprint.
+  fingerprint BLOB    NOT NULL CHECK (length(fingerprint) <= 6),
+  -- When the instance was removed, in milliseconds since 1970. Negative if the object of this number in R2 contains the instance.
+  place       INTEGER NOT NULL CHECK (place <> 0)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE millrace_waits (

@@ -48,7 +48,7 @@ it("the formula of docs/cost.md uses the list prices of Cloudflare", () => {
 });
 
 /** Bytes that an instance leaves in D1: an instance and its entries for a month, a tombstone for 400 days (docs/retention.md). */
-const STORED = { month: 1202 + 3 * 143, tombstone: 63 * (400 / 30) };
+const STORED = { month: 1202 + 3 * 143, tombstone: 39 * (400 / 30) };
 const RECORDERS = 2;
 
 it("the table by scale in docs/cost.md equals the computed bill of a month with that number of runs", () => {

@@ -253,6 +253,7 @@ describe("The values on the pages equal the values in the code", () => {
     "`webhook_versions`": ["webhook versions"],
     "`Ledger`": ["facts"],
     "`payloads/{tenant}/`": ["payloads and outputs"],
+    "`runs/{tenant}/`": ["archived instances"],
   };
 
   it("docs/privacy.md repeats the retention periods of docs/retention.md", () => {

@@ -147,7 +147,7 @@ describe("Reused keys", () => {
     const late = { ...(await envelopeOf(instanceId)), payload_inline: { name, steps: [{ do: "keyed", name: "other" }] } };
     await env.DB.batch([
       env.DB.prepare(
-        "INSERT INTO millrace_tombstones SELECT unhex(id), unhex(fingerprint), unixepoch() / 86400 FROM millrace_instances WHERE id = ?1",
+        "INSERT INTO millrace_tombstones SELECT unhex(id), unhex(substr(fingerprint, 1, 12)), unixepoch() * 1000 FROM millrace_instances WHERE id = ?1",
       ).bind(instanceId),
       env.DB.prepare("DELETE FROM millrace_instances WHERE id = ?1").bind(instanceId),
     ]);

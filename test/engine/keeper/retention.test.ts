@@ -175,7 +175,7 @@ describe("Pruned keys", () => {
   it("A08 the key of a pruned instance is recognized for 400 days without a new run, and then deleted", async () => {
     const { name, instanceId, envelope } = await pruned();
     const prunedAgo = (days: number) =>
-      run("UPDATE millrace_tombstones SET pruned_day = unixepoch() / 86400 - ?2 WHERE id = unhex(?1)", instanceId, days);
+      run("UPDATE millrace_tombstones SET place = (unixepoch() - ?2 * 86400) * 1000 WHERE id = unhex(?1)", instanceId, days);
     await prunedAgo(399);
     await retentionPass();
     expect(await deliver("probe-commands", [envelope])).toEqual({ acked: 1, retried: 0 });

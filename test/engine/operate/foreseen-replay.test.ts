@@ -55,7 +55,10 @@ describe("A dead letter of an event with the key of other work", () => {
       const { name, id } = await reused();
       if (key === "pruned") {
         const where = "FROM millrace_instances WHERE workflow = 'count-done' AND subject = ?1";
-        await rows(`INSERT INTO millrace_tombstones SELECT unhex(id), unhex(fingerprint), unixepoch() / 86400 ${where}`, name);
+        await rows(
+          `INSERT INTO millrace_tombstones SELECT unhex(id), unhex(substr(fingerprint, 1, 12)), unixepoch() * 1000 ${where}`,
+          name,
+        );
         await rows(`DELETE ${where}`, name);
       }
       const refused = { code: "idempotency_key_reused" };

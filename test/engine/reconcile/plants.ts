@@ -93,7 +93,7 @@ async function entry(id: string, state: string, leaseUntil: number | null = null
 }
 
 const bury = (id: string) =>
-  run("INSERT INTO millrace_tombstones (id, fingerprint, pruned_day) VALUES (unhex(?1), unhex('ff'), unixepoch() / 86400)", id);
+  run("INSERT INTO millrace_tombstones (id, fingerprint, place) VALUES (unhex(?1), unhex('ff'), unixepoch() * 1000)", id);
 
 /** Stores an event with a run's name that no wait has consumed. */
 async function kept(name: string): Promise<string> {

@@ -18,7 +18,7 @@ async function bytesPerRow(insert: string, ...params: unknown[]): Promise<number
 }
 
 const HASH = "lower(hex(randomblob(16)))";
-const TOMBSTONE = `${COUNTED} INSERT INTO millrace_tombstones (id, fingerprint, pruned_day)`;
+const TOMBSTONE = `${COUNTED} INSERT INTO millrace_tombstones (id, fingerprint, place)`;
 const STATED = `${COUNTED} INSERT INTO millrace_stated_events (id, fingerprint, said, stated_at)`;
 const RUN = `${COUNTED} INSERT INTO millrace_instances
   (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)`;
@@ -26,7 +26,7 @@ const ENTRY = `${COUNTED} INSERT INTO millrace_inbox (instance_id, step, positio
 const EMITTED = `${COUNTED} INSERT INTO millrace_inbox (instance_id, step, position, class, state, epoch, token, output, messages, updated_at)`;
 const SIGNAL = `${COUNTED} INSERT INTO millrace_signals (id, tenant_id, type, subject, envelope, received_at)`;
 const COLUMNS: Record<string, string> = {
-  [TOMBSTONE]: "randomblob(16), randomblob(32), ?1",
+  [TOMBSTONE]: "randomblob(16), randomblob(6), ?1",
   [STATED]: "randomblob(16), randomblob(32), randomblob(16), ?1",
   [RUN]: `${HASH}, ?1, 'probe', 'probe.requested', ${HASH}, ${HASH}, ${HASH}, i, ${HASH} || ${HASH}, ${FILL}, 'complete', 1, 1`,
   [ENTRY]: `${HASH}, ?1, 0, 'commit', 'done', 1, ${HASH}, '{"ok":true}', 1`,
@@ -34,24 +34,24 @@ const COLUMNS: Record<string, string> = {
   [SIGNAL]: `${HASH}, ?1, 'probe.signal', ${HASH}, ${FILL}, 1`,
 };
 
-it("a tombstone needs fewer than 100 bytes in the database, and the record of an external event's key fewer than 120", async () => {
+it("a tombstone needs at most 40 bytes in the database, and the record of an external event's key fewer than 120", async () => {
   const mark = fresh();
   const bytes = {
     instance: await bytesPerRow(RUN, mark),
     entry: await bytesPerRow(ENTRY, mark),
     entry_with_message: await bytesPerRow(EMITTED, mark),
     signal: await bytesPerRow(SIGNAL, mark),
-    tombstone: await bytesPerRow(TOMBSTONE, 1),
+    tombstone: await bytesPerRow(TOMBSTONE, 1_795_000_000_000),
     stated_event: await bytesPerRow(STATED, 1_767_225_600_001),
   };
   console.log(JSON.stringify({ log: "growth", bytes_per_row: bytes, runs: RUNS }));
-  expect(bytes.tombstone).toBeLessThan(100);
+  expect(bytes.tombstone).toBeLessThanOrEqual(40);
   expect(bytes.stated_event).toBeLessThan(120);
   await env.DB.batch([
     env.DB.prepare("DELETE FROM millrace_instances WHERE tenant_id = ?1").bind(mark),
     env.DB.prepare("DELETE FROM millrace_inbox WHERE step = ?1").bind(mark),
     env.DB.prepare("DELETE FROM millrace_signals WHERE tenant_id = ?1").bind(mark),
-    env.DB.prepare("DELETE FROM millrace_tombstones WHERE pruned_day = 1"),
+    env.DB.prepare("DELETE FROM millrace_tombstones WHERE place = 1795000000000"),
     env.DB.prepare("DELETE FROM millrace_stated_events WHERE stated_at = 1767225600001"),
   ]);
 });

@@ -11,7 +11,7 @@ const STATED_TEST = "test/engine/intake/stated.test.ts";
 export const INTAKE = mutantsOf("intake", {
   "the API treats another payload under a used key as a repeat": {
     file: "packages/millrace/src/intake/accept/enqueue.ts",
-    find: "row.fingerprint === one.fingerprint ||",
+    find: "isSamePayload(row.fingerprint, one.fingerprint) ||",
     put: "row !== undefined ||",
     killedBy: "random",
   },

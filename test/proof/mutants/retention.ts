@@ -2,6 +2,7 @@
 import { mutantsOf } from "./mutant.ts";
 
 const REMOVE = "packages/millrace/src/store/instances/remove.ts";
+const ARCHIVE = "test/engine/keeper/archive.test.ts";
 const TEST = "test/engine/keeper/retention.test.ts";
 
 /** Rows that are deleted too early, or without a tombstone. */
@@ -14,14 +15,14 @@ export const RETENTION = mutantsOf("retention", {
   },
   "a pruned instance leaves no tombstone": {
     file: "packages/millrace/src/store/tombstones.ts",
-    find: "FROM millrace_instances WHERE id IN ${among(ids)} AND ${isOver(old)}\n    ON CONFLICT",
-    put: "FROM millrace_instances WHERE id IN ${among(ids)} AND ${isOver(old)} AND false\n    ON CONFLICT",
+    find: "FROM millrace_instances WHERE id IN ${among(ids)} AND ${isOver(old)} ${andNoted(old)}\n    ON CONFLICT",
+    put: "FROM millrace_instances WHERE id IN ${among(ids)} AND ${isOver(old)} AND false ${andNoted(old)}\n    ON CONFLICT",
     killedBy: TEST,
   },
   "the row of an instance is removed although it changed after the retention check": {
     file: REMOVE,
-    find: "DELETE FROM millrace_instances WHERE id IN ${among(ids)} AND ${isOver(old)} RETURNING id",
-    put: "DELETE FROM millrace_instances WHERE id IN ${among(ids)} RETURNING id",
+    find: "DELETE FROM millrace_instances WHERE id IN ${among(ids)} AND ${isOver(old)} ${andNoted(old)} RETURNING id",
+    put: "DELETE FROM millrace_instances WHERE id IN ${among(ids)} ${andNoted(old)} RETURNING id",
     killedBy: TEST,
   },
   "an effect with an unknown outcome is removed with its instance": {
@@ -35,6 +36,24 @@ export const RETENTION = mutantsOf("retention", {
     find: "if (tenantId === null || catalog === undefined)",
     put: "if (tenantId === null || catalog !== null)",
     killedBy: "test/systems/facts/forgotten-letters.test.ts",
+  },
+  "an instance is removed although its copy in R2 was deleted": {
+    file: REMOVE,
+    find: "if (object === undefined) return sql``;",
+    put: "if (object !== null) return sql``;",
+    killedBy: ARCHIVE,
+  },
+  "the erasure of a person does not wait for a move to R2": {
+    file: "packages/millrace/src/erase/rewrite.ts",
+    find: 'from === "" ? (await query(env.DB, selectArchiving(tenantId))).length : 0',
+    put: "0",
+    killedBy: ARCHIVE,
+  },
+  "a copy of a crashed move is not removed": {
+    file: "packages/millrace/src/keeper/archive-instances.ts",
+    find: "if (unfinished.length > 0)",
+    put: "if (unfinished.length > 1)",
+    killedBy: ARCHIVE,
   },
   "an event that a wait holds is removed": {
     file: "packages/millrace/src/store/signals.ts",

@@ -21,7 +21,7 @@ const age = (tenantId: string, days: number) =>
 const pruneInstance = (id: string) =>
   env.DB.batch([
     env.DB.prepare(
-      "INSERT INTO millrace_tombstones (id, fingerprint, pruned_day) SELECT unhex(id), unhex(fingerprint), 30000 FROM millrace_instances WHERE id = ?1",
+      "INSERT INTO millrace_tombstones (id, fingerprint, place) SELECT unhex(id), unhex(substr(fingerprint, 1, 12)), 2592000000000 FROM millrace_instances WHERE id = ?1",
     ).bind(id),
     env.DB.prepare("DELETE FROM millrace_instances WHERE id = ?1").bind(id),
   ]);

@@ -93,7 +93,7 @@ it("a replay of facts sends commands that a restored database has lost; deliveri
   await env.DB.batch([
     env.DB.prepare("DELETE FROM webhook_deliveries WHERE id IN (?1, ?2)").bind(lost, pruned),
     env.DB.prepare(
-      "INSERT INTO millrace_tombstones (id, fingerprint, pruned_day) SELECT unhex(id), unhex(fingerprint), 1 FROM millrace_instances WHERE id = ?1",
+      "INSERT INTO millrace_tombstones (id, fingerprint, place) SELECT unhex(id), unhex(substr(fingerprint, 1, 12)), 1 FROM millrace_instances WHERE id = ?1",
     ).bind(pruned),
     env.DB.prepare("DELETE FROM millrace_instances WHERE id IN (?1, ?2)").bind(lost, pruned),
   ]);

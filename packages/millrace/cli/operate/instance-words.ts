@@ -87,6 +87,7 @@ export async function sayInstance(instance: InstanceDetail, { api }: Asked): Pro
     parent: parent && `${parent.id}, step “${parent.step}”`,
     due: instance.due_at && moment(instance.due_at),
     ends_by: must_end_by && `${moment(must_end_by)}${overdue ? ", and is overdue" : ""}`,
+    archived: instance.archived_at && moment(instance.archived_at),
     platform: instance.platform_status,
     payload: payload_ref ?? shownJson(payload),
     result: result && shownJson(result),

@@ -19,6 +19,8 @@ export interface EngineEnv {
   RECORDER_SHARDS?: string | number;
   /** The Durable Object `Keeper`. Default: the exported class `Keeper`. */
   KEEPER?: DurableObjectNamespace;
+  /** Age in days, 1 to 400, at which ended instances move from the database to R2. Default: unset, ended instances are deleted. */
+  ARCHIVE_AFTER_DAYS?: string | number;
   /** Prefix of this environment's queue names in the account, such as "staging-". Default: empty. */
   QUEUE_PREFIX?: string;
   /** A dataset of Analytics Engine, which also receives the counters. Default: unset. */

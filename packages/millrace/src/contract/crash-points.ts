@@ -51,6 +51,9 @@ const AROUND = [
   "callback stored, not started",
   "L11 started, turn not recorded",
   "L15 lane changed, not audited",
+  "instances noted for R2, not copied",
+  "instances copied to R2, not removed",
+  "instances moved to R2, slice not recorded",
 ] as const;
 
 /** A crash window of docs/crash-windows.md, within which a test can simulate a crash. */

@@ -1,3 +1,4 @@
+import { objectName } from "../archive/object.ts";
 import { type EngineEnv, objectsIn } from "../contract/bindings.ts";
 import { placed } from "../contract/location.ts";
 import { type Statement, sql } from "../contract/sql.ts";
@@ -10,7 +11,7 @@ import { selectLocks, unlistLock } from "../store/locks.ts";
 import { selectObjects, type TenantObject, unregisterObject } from "../store/tenant-objects.ts";
 
 /** Bindings of Durable Objects that may contain a tenant's data. A deployment has only the bindings that it uses. */
-type ObjectsEnv = EngineEnv & LaneEnv & LockEnv & Partial<Record<TenantObject["binding"], DurableObjectNamespace>>;
+type ObjectsEnv = EngineEnv & LaneEnv & LockEnv & Partial<Record<Exclude<TenantObject["binding"], "ARCHIVE">, DurableObjectNamespace>>;
 
 /** Maximum number of objects erased in one slice. */
 const OBJECTS = 25;
@@ -28,7 +29,11 @@ export async function eraseObjects(env: ObjectsEnv, tenantId: string): Promise<n
   );
   const locks = await query<{ name: string; token: number }>(env.DB, selectLocks(tenantId, "", OBJECTS));
   await Promise.all([
-    ...objects.map(({ binding, name }) => eraseObject(objectsIn(env, binding)?.getByName(name, placed(env)))),
+    ...objects.map(({ binding, name }) =>
+      binding === "ARCHIVE"
+        ? within(env.PAYLOADS.delete(objectName(tenantId, name)))
+        : eraseObject(objectsIn(env, binding)?.getByName(name, placed(env))),
+    ),
     eraseLanes(env, tenantId, lanes),
     ...locks.map(({ name }) => objectsIn(env, "LOCK") && within(lockObject(env, { tenantId, name }).erase())),
   ]);

@@ -1,3 +1,4 @@
+import { folderOf } from "../archive/object.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { laneIn } from "../contract/queue.ts";
 import { among, type Statement, sql } from "../contract/sql.ts";
@@ -41,7 +42,7 @@ export const ENGINE_TENANT_TABLES: Readonly<Record<string, readonly string[]>> =
 
 /** Number of instances removed in one slice. The removal of each instance takes one or two calls of the platform. */
 const INSTANCES = 50;
-/** Maximum number of rows removed by one statement. */
+/** Maximum number of rows removed by one statement, or of objects removed by one call. */
 const ROWS = 1000;
 
 /**
@@ -62,7 +63,7 @@ export async function stopInstances(env: EngineEnv, tenantId: string, except: st
 
 /**
  * Removes some of a tenant's instances with all related data in the database and on the platform, and with their lanes. Never removes the
- * instance `except`. Returns the number of removed instances.
+ * instance `except`. Then removes the objects of archived instances. Returns the number of removed instances or objects.
  */
 export async function removeInstances(env: EngineEnv & LaneEnv, tenantId: string, except: string): Promise<number> {
   const found = await query<PlatformInstance & { queue: string | null; subject: string } & Record<string, unknown>>(
@@ -70,7 +71,7 @@ export async function removeInstances(env: EngineEnv & LaneEnv, tenantId: string
     sql`SELECT id, workflow, undo, queue, subject FROM millrace_instances
       WHERE tenant_id = ${tenantId} AND id <> ${except} LIMIT ${INSTANCES}`,
   );
-  if (found.length === 0) return 0;
+  if (found.length === 0) return removeArchived(env, tenantId);
   const lanes = new Map(found.map(({ queue, subject: key }) => [JSON.stringify([queue, key]), { lane: laneIn(queue) ?? "", key }]));
   await eraseLanes(
     env,
@@ -86,6 +87,13 @@ export async function removeInstances(env: EngineEnv & LaneEnv, tenantId: string
     deleteInstances(ids, tenantId),
   ]);
   return found.length;
+}
+
+/** Removes some objects with archived instances of a tenant. Returns the number of removed objects. */
+async function removeArchived({ PAYLOADS }: EngineEnv, tenantId: string): Promise<number> {
+  const { objects } = await PAYLOADS.list({ prefix: folderOf(tenantId), limit: ROWS });
+  if (objects.length > 0) await PAYLOADS.delete(objects.map(({ key }) => key));
+  return objects.length;
 }
 
 /** Removes a tenant's unconfirmed messages. Reads the whole outbox, which contains only unconfirmed messages. */

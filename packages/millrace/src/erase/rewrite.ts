@@ -1,8 +1,10 @@
+import { type ArchivedRows, type ArchivedTable, folderOf, memberOf, membersOf, putMembers, rowsOf } from "../archive/object.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { SqlValue, Statement } from "../contract/sql.ts";
 import { auditOpened } from "../store/audit-opened.ts";
 import { atomically, query } from "../store/d1/retry.ts";
 import { OVER } from "../store/instances/status.ts";
+import { selectArchiving } from "../store/tenant-objects.ts";
 import { deleteOnPlatform, type PlatformInstance } from "./platform-copy.ts";
 
 /** A table with strings that callers or upstreams have sent. */
@@ -93,9 +95,25 @@ interface Walk {
 /**
  * Rewrites the strings in one slice of a tenant's rows. If an instance has matching strings, the instance's copy on the platform is deleted
  * first, because the copy cannot be rewritten. The call is safe to repeat. The statements are built from a constant list, and scan a table
- * in the order of an index.
+ * in the order of an index. After the last instance of the table, the following calls rewrite the archived instances.
  */
-export async function rewriteRows(env: EngineEnv, { tenantId, table, by, from, apply }: Walk): Promise<Rewritten> {
+export async function rewriteRows(env: EngineEnv, walk: Walk): Promise<Rewritten> {
+  const { from, table } = walk;
+  if (table.table !== "millrace_instances") return rewriteTable(env, walk);
+  if (from?.startsWith(ARCHIVED))
+    return ofArchive(await rewriteArchived(env, { ...walk, tables: ENGINE_TEXTS, from: from.slice(ARCHIVED.length) }));
+  const found = await rewriteTable(env, walk);
+  return { ...found, next: found.next ?? ARCHIVED };
+}
+
+/** The beginning of a position in the objects of archived instances, which follow the table of instances. */
+const ARCHIVED = "archived:";
+
+function ofArchive({ next, ...found }: Rewritten): Rewritten {
+  return { ...found, next: next === null ? null : ARCHIVED + next };
+}
+
+async function rewriteTable(env: EngineEnv, { tenantId, table, by, from, apply }: Walk): Promise<Rewritten> {
   const { key, texts, order } = table;
   const owned = order === "instance";
   const place = owned ? ["i.accepted_at", "i.id"] : order.map((column) => `t.${column}`);
@@ -181,6 +199,52 @@ function updateRow(
   const where = [...new Set([...key, ...texts])].map((column) => `${column} IS ${bound(one[column])}`);
   if (order !== "instance") where.push(`tenant_id = ${bound(tenantId)}`);
   return statement(["UPDATE OR REPLACE", table, "SET", set, "WHERE", where.join(" AND ")], values);
+}
+
+/**
+ * Rewrites the strings of archived instances, one object per call. `from` is the name of the last object; "" at the beginning. An object
+ * that the keeper is writing waits, because it may contain rows that were read before their rewriting.
+ */
+async function rewriteArchived(
+  env: EngineEnv,
+  { tenantId, tables, by, from, apply }: { tenantId: string; tables: readonly TextTable[]; by: Rewriter; from: string; apply: boolean },
+): Promise<Rewritten> {
+  const waiting = from === "" ? (await query(env.DB, selectArchiving(tenantId))).length : 0;
+  const listed = await env.PAYLOADS.list({ prefix: folderOf(tenantId), limit: 1, ...(from !== "" && { startAfter: from }) });
+  const name = listed.objects[0]?.key;
+  if (name === undefined) return { changed: 0, waiting, next: null };
+  const next = listed.truncated ? name : null;
+  const object = await membersOf(env.PAYLOADS, name);
+  let changed = 0;
+  const members = [];
+  for (const member of object?.members ?? []) {
+    const rows = await rowsOf(member);
+    const rewritten = rewriteRun(rows, tables, by);
+    changed += rewritten.changed;
+    members.push(rewritten.changed === 0 ? member : await memberOf(member.id, rewritten.rows));
+  }
+  const isWritten = changed === 0 || !apply || (await putMembers(env.PAYLOADS, name, members, object?.etag));
+  return { changed, waiting, next: isWritten ? next : from };
+}
+
+/** Rewrites the strings of one archived instance, by the tables whose strings an erasure rewrites. */
+function rewriteRun(rows: ArchivedRows, tables: readonly TextTable[], by: Rewriter): { rows: ArchivedRows; changed: number } {
+  const { message_type } = rows.millrace_instances[0] ?? {};
+  let changed = 0;
+  const rewritten = Object.entries(rows).map(([table, own]) => {
+    const texts = tables.find((one) => one.table === table)?.texts ?? [];
+    const changedRows = own.map((row) => {
+      const said = texts.flatMap((column) => (typeof row[column] === "string" ? [[column, row[column]] as const] : []));
+      const all = said.map(([, text]) => text.toLowerCase());
+      if (!by.mentions.some((mention) => all.some((text) => text.includes(mention)))) return row;
+      const now = said.map(([column, text]) => [column, by.rewrite(column, text, { message_type, ...row })] as const);
+      if (now.every(([column, text]) => text === row[column])) return row;
+      changed++;
+      return { ...row, ...Object.fromEntries(now) };
+    });
+    return [table as ArchivedTable, changedRows];
+  });
+  return { rows: Object.fromEntries(rewritten) as ArchivedRows, changed };
 }
 
 /** The number of a tenant's unconfirmed messages that contain at least one of the strings. */

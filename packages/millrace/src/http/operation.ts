@@ -3,6 +3,7 @@ import type { StatusCode } from "hono/utils/http-status";
 import type { JSONParsed } from "hono/utils/types";
 import * as z from "zod";
 import type { Scope } from "../access/tokens.ts";
+import { orArchived } from "../archive/read.ts";
 import { isVisible } from "../contract/chosen-name.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { lacksScope } from "./auth.ts";
@@ -83,6 +84,8 @@ export interface Asked<Params extends Shape = Shape, Query extends Shape = Shape
   readonly body: z.output<Body>;
   /** The header `Idempotency-Key`. Errors: `invalid_payload`. */
   readonly key: string | undefined;
+  /** The time of the move of an archived instance, in milliseconds. Then `env.DB` returns the rows of this instance. Null otherwise. */
+  readonly archivedAt: number | null;
   readonly context: Context<HttpEnv>;
 }
 
@@ -118,6 +121,8 @@ interface Declared<
   readonly status?: Status;
   /** The problems in addition to those of any request of this kind. */
   readonly problems?: readonly (keyof typeof ENGINE_PROBLEMS)[];
+  /** True if the route reads the instance of its path, also an archived one. */
+  readonly archived?: true;
   /** Answers a request with `dry_run` in its body. */
   readonly plan?: {
     readonly answer: readonly [description: string, schema: Plan];
@@ -173,7 +178,7 @@ export function operation<
     Sent<Answer, Status, Response> | Sent<Plan, 200, never>
   >
 > {
-  const { params, query, headers, body, content, limits, key, location, answer, plan, run, ...rest } = declared;
+  const { params, query, headers, body, content, limits, key, location, answer, archived, plan, run, ...rest } = declared;
   const { status = 200, problems: codes = [], ...said } = rest;
   const secured = { ...(said.security ? {} : needs(method === "get" ? "read" : "operate")), ...said } as Pick<
     Route,
@@ -207,13 +212,18 @@ export function operation<
     const valid = (part: string) => req.valid(part as never) as never;
     const asked: Asked<Params, Query, Body> = {
       ...{ env, by, engine, catalog: engine.catalog, param: valid("param"), query: valid("query"), context },
+      archivedAt: null,
       body: (body && (await readBody(req, body, limits))) as z.output<Body>,
       get key() {
         return idempotencyKey(req.header("idempotency-key"));
       },
     };
     if (plan && (asked.body as { dry_run: boolean }).dry_run) return context.json((await plan.run(asked)) as object, 200);
-    const done = await run(asked);
+    const done = await (archived === undefined
+      ? run(asked)
+      : orArchived(env, by, req.param("id") ?? "", async (readable, archivedAt) =>
+          run(Object.create(asked, { env: { value: readable }, archivedAt: { value: archivedAt } })),
+        ));
     if (done instanceof Response) return done;
     const replayed = key !== undefined && (done as { replayed?: boolean }).replayed === true;
     return context.json(done as object, status, replayedHeader({ replayed }));

@@ -4,6 +4,7 @@ import { codeOf, MillraceError } from "../contract/errors.ts";
 import { fingerprintOf } from "../contract/ids.ts";
 import { assertKnownFields, decodePayload } from "../contract/message.ts";
 import type { Operator } from "../store/actions.ts";
+import { isSamePayload } from "../store/tombstones.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { describeKey, type KeyHolder } from "./keys.ts";
 
@@ -41,7 +42,7 @@ export async function checkMessage(env: Pick<EngineEnv, "DB">, catalog: Catalog,
   const subject = definition.subject(payload);
   const names = workflow ? { workflows: [workflow.name], events: [] } : { workflows: [], events: [type] };
   const holder = key === null ? undefined : await holderOf(env, by, key, names);
-  const outcome = holder === undefined ? "new" : holder.fingerprint === fingerprintOf(payload) ? "repeat" : "reused";
+  const outcome = holder === undefined ? "new" : isSamePayload(holder.fingerprint, fingerprintOf(payload)) ? "repeat" : "reused";
   return { key, subject, outcome, holder };
 }
 

@@ -3,7 +3,7 @@ import { nameOfEnd } from "../callbacks/instance-ended.ts";
 import { type EngineEnv, SEND_CALLBACK } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { instanceId, platformId } from "../contract/ids.ts";
-import { redacted, timestamp } from "../contract/row.ts";
+import { isoOrNull, redacted, timestamp } from "../contract/row.ts";
 import { sql } from "../contract/sql.ts";
 import { labelOf } from "../contract/step-names.ts";
 import { readResult } from "../guard/result.ts";
@@ -28,6 +28,9 @@ type CalledEnd = z.infer<typeof CalledEnd>;
 
 /** An instance with its message, its result, its unknown outcomes and its cost. */
 export const InstanceDetail = Instance.extend({
+  archived_at: timestamp.nullable().meta({
+    description: "When the instance moved from the database to R2: it can be read, and no longer changed. Null for other instances.",
+  }),
   platform_status: z.string().meta({ description: "The status on the platform; `unknown` if the platform has no such instance." }),
   schema_version: z.int().meta({ description: "The version of the message type that the payload has." }),
   payload: z.unknown().meta({ description: "The payload as sent; null if it is stored by reference." }),
@@ -87,6 +90,7 @@ export async function describeInstance(
   by: Operator,
   id: string,
   catalog?: Pick<Catalog, "workflows" | "elsewhere">,
+  archivedAt: number | null = null,
 ): Promise<InstanceDetail> {
   const [row] = await query(
     env.DB,
@@ -111,6 +115,7 @@ export async function describeInstance(
   return {
     ...instance,
     ...standing,
+    archived_at: isoOrNull(archivedAt),
     platform_status,
     schema_version: envelope.schema_version ?? 1,
     payload: envelope.payload_inline ?? null,

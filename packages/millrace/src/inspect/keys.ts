@@ -15,7 +15,7 @@ import type { Row } from "../store/d1/retry.ts";
 import { FAILED, INSTANCE_STATUSES, type InstanceStatus, SETTLED } from "../store/instances/status.ts";
 import { ENDED_DAYS, FAILED_DAYS, STATED_DAYS, TOMBSTONE_DAYS } from "../store/kept-days.ts";
 import { selectStatedAt } from "../store/stated-events.ts";
-import { selectPruned } from "../store/tombstones.ts";
+import { STORED_CHARACTERS, selectPruned } from "../store/tombstones.ts";
 
 export const Fingerprint = z.string().meta({
   description:
@@ -24,10 +24,10 @@ export const Fingerprint = z.string().meta({
 
 /**
  * A payload's signed fingerprint for the API, 32 hex characters. With an unsigned digest, a reader who sees the rest of a payload could
- * find a short redacted field by trying values.
+ * find a short redacted field by trying values. A tombstone has only the beginning of the fingerprint, so the beginning is signed.
  */
 export function signedFingerprint({ MILLRACE_KEY }: Pick<EngineEnv, "MILLRACE_KEY">, tenantId: string, fingerprint: string): string {
-  return signed(MILLRACE_KEY, "fingerprint", tenantId, fingerprint);
+  return signed(MILLRACE_KEY, "fingerprint", tenantId, fingerprint.slice(0, STORED_CHARACTERS));
 }
 
 /** The holder of a key: an instance, the tombstone of a pruned one, or an event from outside. */
@@ -38,11 +38,13 @@ export const KeyHolder = z
       .meta({ description: "`tombstone`: the remaining record of the key of a pruned instance." }),
     id: z.string().meta({ description: "The id of the instance (also of a pruned one) or of the event." }),
     name: z.string().meta({ description: "The workflow or the event type. Each workflow and each event type has its own keys." }),
-    status: z.enum([...INSTANCE_STATUSES, "pruned", "stated"]),
+    status: z.enum([...INSTANCE_STATUSES, "pruned", "archived", "stated"]).meta({
+      description: "`archived`: R2 contains the pruned instance, and `GET /v1/instances/{id}` shows it.",
+    }),
     correlation_id: z.string().nullable(),
     fingerprint: Fingerprint,
     deliveries: z.int().nullable().meta({ description: "The number of deliveries of the message; null if it is not recorded." }),
-    since: timestamp.meta({ description: "When the key was taken; for a tombstone, the day of pruning." }),
+    since: timestamp.meta({ description: "When the key was taken; for a tombstone, the time of pruning." }),
     row_until: timestamp.nullable().meta({ description: "The earliest removal of the holder's row; null while the holder is running." }),
     key_until: timestamp
       .nullable()
@@ -87,7 +89,12 @@ export interface KeyNames {
 /**
  * The tenant's holders of a key. The query looks up the key's hash for each workflow and event of the deployment. Errors: `key_not_found`.
  */
-export async function describeKey(env: Pick<EngineEnv, "DB">, { tenantId }: Operator, key: string, names: KeyNames): Promise<KeyView> {
+export async function describeKey(
+  env: Pick<EngineEnv, "DB" | "ARCHIVE_AFTER_DAYS">,
+  { tenantId }: Operator,
+  key: string,
+  names: KeyNames,
+): Promise<KeyView> {
   const workflows = new Map(names.workflows.map((name) => [instanceId(tenantId, name, key), name]));
   const events = new Map(names.events.map((type) => [statedId(tenantId, type, key), type]));
   const found = await namedBatch(env.DB, {
@@ -106,7 +113,7 @@ export async function describeKey(env: Pick<EngineEnv, "DB">, { tenantId }: Oper
       WHERE tenant_id = ${tenantId} AND idempotency_key IN ${among([...events.keys()])} LIMIT ${MOST_LETTERS + 1}`,
   });
   const holders = [
-    ...found.instances.map(instanceHolder),
+    ...found.instances.map((row) => instanceHolder(row, Number(env.ARCHIVE_AFTER_DAYS) || undefined)),
     ...found.pruned.map((row) => tombstoneHolder(row, workflows.get(String(row.id)) ?? "")),
     ...found.stated.map((row) => eventHolder(row, events.get(String(row.id)) ?? "")),
   ];
@@ -120,18 +127,19 @@ export async function describeKey(env: Pick<EngineEnv, "DB">, { tenantId }: Oper
   return { holders, captured: captured.slice(0, MOST_LETTERS), truncated: captured.length > MOST_LETTERS };
 }
 
-function instanceHolder(row: Row): KeyHolder {
+function instanceHolder(row: Row, archived: number | undefined): KeyHolder {
   const status = row.status as InstanceStatus;
-  const days = SETTLED.has(status) ? ENDED_DAYS : FAILED.has(status) ? FAILED_DAYS : undefined;
+  const failed = FAILED.has(status) ? Math.max(FAILED_DAYS, archived ?? 0) : undefined;
+  const days = SETTLED.has(status) ? (archived ?? ENDED_DAYS) : failed;
   const row_until = days === undefined ? null : Number(row.updated_at) + days * DAY_MS;
   const key_until = row_until === null ? null : row_until + TOMBSTONE_DAYS * DAY_MS;
   return rowOf(KeyHolder, { ...row, kind: "instance", row_until, key_until });
 }
 
 function tombstoneHolder(row: Row, name: string): KeyHolder {
-  const since = Number(row.pruned_day) * DAY_MS;
+  const since = Number(row.pruned_at);
   const gone = { correlation_id: null, deliveries: null, row_until: null, key_until: since + TOMBSTONE_DAYS * DAY_MS };
-  return rowOf(KeyHolder, { ...row, kind: "tombstone", name, status: "pruned", since, ...gone });
+  return rowOf(KeyHolder, { ...row, kind: "tombstone", name, status: row.archived === 1 ? "archived" : "pruned", since, ...gone });
 }
 
 function eventHolder(row: Row, name: string): KeyHolder {

@@ -1,4 +1,5 @@
 import type { Identity } from "../store/instances/keys.ts";
+import { isSamePayload } from "../store/tombstones.ts";
 
 /** A map by id and fingerprint. The map does not find a message whose id is in the map with a different fingerprint. */
 export interface ByIdentity<T> {
@@ -10,7 +11,7 @@ export function byIdentity<T extends Identity>(rows: readonly T[]): ByIdentity<T
   const byId = new Map(rows.map((row) => [row.id, row]));
   const get = ({ id, fingerprint }: Identity) => {
     const row = byId.get(id);
-    return row?.fingerprint === fingerprint ? row : undefined;
+    return row !== undefined && isSamePayload(row.fingerprint, fingerprint) ? row : undefined;
   };
   return { get, has: (one) => get(one) !== undefined };
 }

@@ -1,6 +1,8 @@
+import { ARCHIVE_FOLDER, movedAt } from "../archive/object.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { among, sql } from "../contract/sql.ts";
-import { query } from "../store/d1/retry.ts";
+import { atomically, query } from "../store/d1/retry.ts";
+import { selectPruned } from "../store/tombstones.ts";
 import type { Slice } from "./sweep.ts";
 
 /** The platform's maximum number of objects in one list call or one delete call. */
@@ -23,6 +25,18 @@ export async function pruneObjects(env: EngineEnv, keepMs: number, from: string 
   return { removed: gone.length, next: last ?? (prefix === "outputs/" ? "payloads/" : null) };
 }
 
+/** Removes old objects of archived instances. An object without a tombstone is a copy that was not used, and is removed at the same age. */
+export async function pruneArchived(env: EngineEnv, keepMs: number, from: string | null): Promise<Slice> {
+  const { objects, truncated } = await env.PAYLOADS.list({
+    prefix: ARCHIVE_FOLDER,
+    limit: OBJECTS,
+    ...(from !== null && { startAfter: from }),
+  });
+  const old = objects.map(({ key }) => key).filter((key) => movedAt(key) <= Date.now() - keepMs);
+  if (old.length > 0) await env.PAYLOADS.delete(old);
+  return { removed: old.length, next: truncated ? (objects.at(-1)?.key ?? null) : null };
+}
+
 async function unreferred(env: EngineEnv, prefix: string, keys: readonly string[]): Promise<string[]> {
   if (prefix === "outputs/") {
     const known = await instancesAmong(env, keys.map(instanceOf));
@@ -36,13 +50,15 @@ const refOf = (key: string) => `r2://${key}`;
 
 /**
  * The instance id of `outputs/<tenant>/<instance>/…`. The output of each attempt remains while the instance has a row, because the platform
- * may read the output in any later replay.
+ * may read the output in any later replay, and while the instance is archived.
  */
 const instanceOf = (key: string) => key.split("/")[2] ?? "";
 
 async function instancesAmong(env: EngineEnv, ids: readonly string[]): Promise<Set<string>> {
-  const found = await query<{ id: string }>(env.DB, sql`SELECT id FROM millrace_instances WHERE id IN ${among([...new Set(ids)])}`);
-  return new Set(found.map(({ id }) => id));
+  const some = [...new Set(ids)];
+  const known = sql`SELECT id, 1 AS archived FROM millrace_instances WHERE id IN ${among(some)}`;
+  const found = (await atomically(env.DB, [known, selectPruned(some)])).flat();
+  return new Set(found.flatMap(({ id, archived }) => (archived === 1 ? [String(id)] : [])));
 }
 
 /** Returns the payloads with a reference from an instance, a stored event, an unconfirmed message or an open dead letter. */

@@ -23,7 +23,7 @@ import { removeTombstones } from "../store/tombstones.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { forgetOpenLetters } from "./forget-letters.ts";
 import { pruneInstances } from "./prune-instances.ts";
-import { pruneObjects } from "./prune-objects.ts";
+import { pruneArchived, pruneObjects } from "./prune-objects.ts";
 import { giveUpOutbox } from "./prune-outbox.ts";
 import type { Retention, Slice } from "./sweep.ts";
 
@@ -34,7 +34,6 @@ const ROWS = 250;
 /** Numbers of rows that one slice of a scan reads. Rows of hashes are small. */
 const SIGNALS_WALKED = 1000;
 const HASHES_WALKED = 5000;
-const DAY_MS = 86_400_000;
 
 /**
  * The engine's retention rules. All data except instances in progress (accepted, queued, running, waiting or in doubt) has a maximum age.
@@ -46,6 +45,8 @@ export const engineRetention = (catalog?: Catalog): readonly Retention[] => [
   // A queue keeps a message for at most 14 days, and the dead-letter queue keeps the message for at most 14 further days.
   rule({ name: "instances ended", keepDays: ENDED_DAYS, prune: pruneInstances(SETTLED) }),
   rule({ name: "instances failed", keepDays: FAILED_DAYS, prune: pruneInstances(FAILED) }),
+  // An archived instance is kept as long as its tombstone.
+  rule({ name: "archived instances", keepDays: TOMBSTONE_DAYS, everyHours: 24 * 7, prune: pruneArchived }),
   rule({ name: "outbox", keepDays: 14, prune: giveUpOutbox }),
   rule({ name: "dead letters settled", keepDays: 30, prune: slices(removeSettledLetters) }),
   rule({ name: "dead letters open", keepDays: OPEN_LETTER_DAYS, prune: (env, keepMs) => forgetOpenLetters(env, catalog, keepMs) }),
@@ -104,7 +105,7 @@ const pruneTombstones = byHash(
   (from) => sql`
     SELECT lower(hex(max(id))) AS last, count(*) AS count
     FROM (SELECT id FROM millrace_tombstones WHERE id > unhex(${from}) ORDER BY id LIMIT ${HASHES_WALKED})`,
-  (range, keepMs) => removeTombstones(range, keepMs / DAY_MS),
+  removeTombstones,
 );
 
 /** Removes old keys of events from outside. */

@@ -1,7 +1,7 @@
 import type { Issue } from "../contract/errors.ts";
 import { among, now, type Statement, sql } from "../contract/sql.ts";
 import { MAX_COUNTED } from "./health.ts";
-import { isOver, type Old } from "./instances/remove.ts";
+import { andNoted, isOver, type Old } from "./instances/remove.ts";
 
 /** An undeliverable message, with its error. */
 export interface DeadLetter {
@@ -121,7 +121,7 @@ export function removeLettersOfDead(ids: readonly string[], old: Old): Statement
   return sql`
     DELETE FROM millrace_dead_letters INDEXED BY millrace_dead_letters_of_instance
     WHERE state = 'open' AND captured_at <= ${now} - ${old.keepMs}
-      AND instance_id IN (SELECT id FROM millrace_instances WHERE id IN ${among(ids)} AND status = 'dead' AND ${isOver(old)})`;
+      AND instance_id IN (SELECT id FROM millrace_instances WHERE id IN ${among(ids)} AND status = 'dead' AND ${isOver(old)} ${andNoted(old)})`;
 }
 
 /**

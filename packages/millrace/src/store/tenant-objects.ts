@@ -1,16 +1,37 @@
 import { hasEngine } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { type Statement, sql } from "../contract/sql.ts";
+import { among, now, type Statement, sql } from "../contract/sql.ts";
 import { within } from "../contract/within.ts";
 import { query } from "./d1/retry.ts";
 
-/** A Durable Object that may contain a tenant's data. */
+/** A Durable Object that may contain a tenant's data, or the R2 object into which the keeper is moving instances of the tenant. */
 export interface TenantObject {
   readonly tenantId: string;
   /** The binding of the object's class. */
-  readonly binding: "ROOMS" | "PULL_QUEUES";
-  /** The name of the Durable Object. */
+  readonly binding: "ROOMS" | "PULL_QUEUES" | "ARCHIVE";
+  /** The name of the Durable Object, or the number of the R2 object. */
   readonly name: string;
+}
+
+/** Notes the R2 object of each tenant before it is written. */
+export function noteArchives(tenants: readonly string[], object: number): Statement {
+  return sql`INSERT INTO millrace_tenant_objects (tenant_id, binding, name)
+    SELECT value, 'ARCHIVE', ${String(object)} FROM json_each(${JSON.stringify(tenants)})`;
+}
+
+/** Removes the notes of R2 objects. The statement returns the removed notes. */
+export function forgetArchives(tenants: readonly string[]): Statement {
+  return sql`DELETE FROM millrace_tenant_objects WHERE tenant_id IN ${among(tenants)} AND binding = 'ARCHIVE'
+    RETURNING tenant_id AS "tenantId", name`;
+}
+
+/** A move ends or fails within this time, in milliseconds. An older note belongs to a keeper that crashed. */
+const MOVE_MS = 3_600_000;
+
+/** Selects a row if the keeper is moving instances of the tenant to R2. The number in a note is the time of the move. */
+export function selectArchiving(tenantId: string): Statement {
+  return sql`SELECT 1 FROM millrace_tenant_objects WHERE tenant_id = ${tenantId} AND binding = 'ARCHIVE'
+    AND CAST(name AS INTEGER) > ${now} - ${MOVE_MS} LIMIT 1`;
 }
 
 function registerObject({ tenantId, binding, name }: TenantObject): Statement {

@@ -85,6 +85,7 @@ function verbsFor(instance: Detail): Verb[] {
 
 export function ActButtons({ instance, ask }: { instance: Detail; ask: (asked: Asked) => void }) {
   if (!may("operate")) return null;
+  if (instance.archived_at !== null) return <p class="quiet">This instance is archived: it can be read, and no longer changed.</p>;
   return (
     <p class="acts">
       {verbsFor(instance).map((verb, index) => (

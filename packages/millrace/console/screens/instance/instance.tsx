@@ -57,6 +57,7 @@ export function Instance({ param: id }: ScreenProps) {
     instance.error?.step ?? instance.retrying?.step ?? steps.find(({ state }) => !["complete", "paused"].includes(state))?.name;
   const actsOf = (step: Step) =>
     may("operate") &&
+    instance.archived_at === null &&
     ["errored", "terminated"].includes(instance.status) &&
     !hasUndoFailed(instance) &&
     step.type === "do" &&
@@ -120,7 +121,11 @@ export function Instance({ param: id }: ScreenProps) {
       )}
       <Effects
         effects={effects}
-        correct={may("operate") && instance.status === "errored" ? (effect) => decide(effect, "confirm") : undefined}
+        correct={
+          may("operate") && instance.archived_at === null && instance.status === "errored"
+            ? (effect) => decide(effect, "confirm")
+            : undefined
+        }
       />
       <Messages messages={messages} />
       {data.children.length > 0 && <Children of={instance.id} all={data.children} />}
@@ -189,7 +194,11 @@ function FactsOf({ whole: { instance, steps }, runs }: { whole: Whole; runs: rea
         ["id ", <Id key="id" id={id} />],
         status === "accepted" && begins && ["due ", <Moment key="due" at={begins} />],
         due && ["must end by ", <Moment key="end" at={due} />],
-        <Platform instance={instance} />,
+        instance.archived_at === null ? (
+          <Platform instance={instance} />
+        ) : (
+          ["archived ", <Moment key="archived" at={instance.archived_at} />]
+        ),
       ]}
     />
   );

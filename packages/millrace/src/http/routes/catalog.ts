@@ -112,7 +112,7 @@ const CheckedSchema = z
       ].join(" "),
     }),
     holder: z
-      .object({ id: z.string(), status: z.enum([...INSTANCE_STATUSES, "pruned", "stated"]) })
+      .object({ id: z.string(), status: z.enum([...INSTANCE_STATUSES, "pruned", "archived", "stated"]) })
       .nullable()
       .meta({ description: "The holder of the key: an instance, the tombstone of one, or an event." }),
     refused: z.union([ProblemSchema, z.null()]).meta({ description: "The problem that would be returned, if `refused`." }),

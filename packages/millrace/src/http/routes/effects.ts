@@ -24,6 +24,7 @@ export const effects = [
     query: revealQuery,
     answer: ["Effects in the order of their steps", z.object({ items: z.array(EffectRow) })],
     problems: ["instance_not_found"],
+    archived: true,
     async run(asked) {
       const { id } = await getInstance(asked.env, asked.by, asked.param.id);
       const found = await listEffectsOf(asked.env, asked.by, id);

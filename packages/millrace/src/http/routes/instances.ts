@@ -122,13 +122,14 @@ export const instances = [
     },
     answer: ["The instance", InstanceDetail],
     problems: ["instance_not_found"],
+    archived: true,
     async run(asked) {
       const { env, by, catalog, context, query } = asked;
       const { id } = asked.param;
       // Checks the scope for revealed fields before the wait.
       asksToReveal(asked);
       if (query.wait > 0) await untilSettled(env, by, id, query.wait * 1000, context.req.raw.signal);
-      const instance = await describeInstance(env, by, id, catalog);
+      const instance = await describeInstance(env, by, id, catalog, asked.archivedAt);
       const redaction = await redactionFor(asked);
       const hide = (await redaction.ofInstances(env, by, [id]))(id);
       return { ...hiddenIn(InstanceDetail, instance, hide), payload: redaction.payload(instance, instance.payload) };
@@ -141,6 +142,7 @@ export const instances = [
     query: revealQuery,
     answer: ["The record", RecordSchema],
     problems: ["instance_not_found"],
+    archived: true,
     async run(asked) {
       const { id } = await getInstance(asked.env, asked.by, asked.param.id);
       const found = await recordOf(asked.env, asked.by, id, await redactionFor(asked));
@@ -159,6 +161,7 @@ export const instances = [
       }),
     ],
     problems: ["instance_not_found"],
+    archived: true,
     async run(asked) {
       const instance = await getInstance(asked.env, asked.by, asked.param.id);
       const { steps, truncated } = await stepsOf(asked.env, asked.by, instance);
@@ -184,6 +187,7 @@ export const instances = [
       }),
     ],
     problems: ["instance_not_found"],
+    archived: true,
     async run(asked) {
       const { id } = await getInstance(asked.env, asked.by, asked.param.id);
       const withPayload = asked.query.payload === "true";

@@ -62,7 +62,7 @@ const INSTANCE = fragment("id, workflow, status, subject, accepted_at AS at");
 /** The ids of an instance's events, questions and messages begin with its id. */
 const OF_INSTANCE = /^([0-9a-f]{32})(?:[./-].*)?$/s;
 
-const byId = instance("id", ({ text, by, hash }) => {
+export const byId = instance("id", ({ text, by, hash }) => {
   const [, id] = OF_INSTANCE.exec(text.toLowerCase()) ?? [];
   if (id !== undefined) return sql`SELECT ${INSTANCE} FROM millrace_instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`;
   if (hash === undefined) return undefined;
@@ -258,7 +258,8 @@ const stated = statedEvent(
 
 const pruned = freedKey(
   "idempotency_key",
-  (sought) => sql`SELECT id, 'pruned' AS status, pruned_day * 86400000 AS at FROM (${selectPruned(instanceIds(sought))})`,
+  (sought) => sql`
+    SELECT id, iif(archived = 1, 'archived', 'pruned') AS status, pruned_at AS at FROM (${selectPruned(instanceIds(sought))})`,
 );
 
 const action = kindOf(

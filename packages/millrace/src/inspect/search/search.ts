@@ -1,11 +1,12 @@
 import * as z from "zod";
 import type { Asker } from "../../access/may-ask.ts";
+import { findArchived } from "../../archive/read.ts";
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { iso, isoOrNull, timestamp } from "../../contract/row.ts";
 import { isTraceparent, traceIdOf } from "../../contract/trace.ts";
 import { namedBatch } from "../../store/d1/named.ts";
 import { type Finder, type Finding, type KnownNames, MOST_OF_A_KIND, type Sought } from "./finder.ts";
-import { ENGINE_FINDERS, LOOKED_BACK, lookedBackTo } from "./finders.ts";
+import { byId, ENGINE_FINDERS, LOOKED_BACK, lookedBackTo } from "./finders.ts";
 
 const MOST = 50;
 
@@ -27,7 +28,7 @@ export interface Findings {
  * its cost does not depend on the size of the database. `own` contains the app's finders.
  */
 export async function search(
-  env: Pick<EngineEnv, "DB">,
+  env: Pick<EngineEnv, "DB" | "PAYLOADS">,
   by: Asker,
   said: string,
   { known, own = [] }: { known: KnownNames; own?: readonly Finder[] },
@@ -48,8 +49,16 @@ export async function search(
       return one === undefined ? [] : [{ kind, ...one, at: isoOrNull(one.at) }];
     }),
   );
+  if (!found.some(({ kind }) => kind === "instance")) found.push(...(await archived(env, sought)));
   const since = answered.end?.[0]?.at;
   return { ...bounded(found), looked_back: { instances: LOOKED_BACK, since: since === undefined ? null : iso(Number(since)) } };
+}
+
+/** Finds an archived instance by its whole id. Its key finds the tombstone. */
+async function archived(env: Pick<EngineEnv, "DB" | "PAYLOADS">, sought: Sought): Promise<Finding[]> {
+  const [row] = (await findArchived(env, sought.by, sought.text.toLowerCase()))?.rows.millrace_instances ?? [];
+  const one = row && byId.read({ ...row, at: row.accepted_at }, sought);
+  return one === undefined ? [] : [{ kind: byId.kind, ...one, at: isoOrNull(one.at) }];
 }
 
 function bounded(found: readonly Finding[]): Pick<Findings, "items" | "more"> {

@@ -15,6 +15,7 @@ import { relay } from "../../recorder/relay.ts";
 import { startInstances } from "../../recorder/start.ts";
 import type { AcceptedRow } from "../../store/instances/accept.ts";
 import type { Identity, KeyHolder, KnownRow } from "../../store/instances/keys.ts";
+import { isSamePayload } from "../../store/tombstones.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { hideIn } from "../../topology/marks.ts";
 import { byIdentity, firstOf } from "../identity.ts";
@@ -325,7 +326,8 @@ async function repeatsAmong(
     if (row === undefined) continue;
     // The payload of a pruned instance was removed, so that the present definition cannot parse the payload for a comparison.
     const isRepeat =
-      row.fingerprint === one.fingerprint || (row.status === "pruned" && row.fingerprint === fingerprintOf(requests[index]?.payload));
+      isSamePayload(row.fingerprint, one.fingerprint) ||
+      (row.status === "pruned" && isSamePayload(row.fingerprint, fingerprintOf(requests[index]?.payload)));
     if (isRepeat) repeats.add(one);
     else others.push(one);
   }

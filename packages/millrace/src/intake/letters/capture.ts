@@ -12,6 +12,7 @@ import type { Identity } from "../../store/instances/keys.ts";
 import { watchAgain } from "../../store/instances/look.ts";
 import { type InstanceStatus, UNSEEN } from "../../store/instances/status.ts";
 import { confirm } from "../../store/outbox.ts";
+import { isSamePayload } from "../../store/tombstones.ts";
 import { confirmToSenders } from "../../topology/hooks.ts";
 import { hideIn } from "../../topology/marks.ts";
 import { keyReused } from "../accept/reuse.ts";
@@ -101,7 +102,7 @@ async function endOf(intake: Intake, seen: Seen, row: Owner | undefined, before:
   const { message, attempts, refused, reason, envelope } = seen;
   const isOld = seen.isUnheard && before !== undefined;
   const error = isOld ? saidBefore(before) : seen.error;
-  const own = row !== undefined && envelope !== undefined && row.fingerprint === payloadFingerprint(envelope);
+  const own = row !== undefined && envelope !== undefined && isSamePayload(row.fingerprint, payloadFingerprint(envelope));
   if (own && !(refused && (await neverStarted(intake, row)))) return { envelope, letter: null, dead: null, kept: row.id, noted: before };
   const hide = hideIn(intake.catalog, intake.consumer.queue.name, message.body);
   const why = row !== undefined && !own && envelope !== undefined ? keyReused(envelope) : error;

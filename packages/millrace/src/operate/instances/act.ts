@@ -1,4 +1,5 @@
 import type * as z from "zod";
+import { refuseArchived } from "../../archive/read.ts";
 import type { EngineEnv } from "../../contract/bindings.ts";
 import type { PointAround } from "../../contract/crash-points.ts";
 import type { EngineCode } from "../../contract/errors.ts";
@@ -125,7 +126,8 @@ export function instanceAct<const Path extends string, Given extends Fields, Ans
 ): InstanceAct<Path, Given, Answer> {
   const { read, refused, plan, change, ...words } = declared;
   const start = async <Body extends GivenOf<Given>>(asked: Asked<Body>, id: string) => {
-    const call = { ...asked, instance: await getInstance(asked.env, asked.by, id) };
+    const instance = await getInstance(asked.env, asked.by, id).catch((error) => refuseArchived(asked.env, asked.by, id, error));
+    const call = { ...asked, instance };
     return { call, known: (await read?.(call)) as Read };
   };
   return {

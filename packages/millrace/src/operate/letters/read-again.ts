@@ -13,6 +13,7 @@ import { readMessage } from "../../intake/consume/read.ts";
 import { envelopeIn, nameIn, textField } from "../../intake/letters/letter.ts";
 import { query } from "../../store/d1/retry.ts";
 import { selectKnown } from "../../store/instances/keys.ts";
+import { isSamePayload } from "../../store/tombstones.ts";
 import { carried } from "../../topology/carried.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 
@@ -142,7 +143,7 @@ function isMistake(catalog: Catalog, letter: ReadableLetter, field: string): boo
  */
 async function assertKeyIsFree(env: EngineEnv, catalog: Catalog, command: Acceptance, before: string | null): Promise<void> {
   const [row] = await query<{ fingerprint: string; status: string }>(env.DB, selectKnown([command.id]));
-  if (row === undefined || row.fingerprint === command.fingerprint || row.fingerprint === before) return;
+  if (row === undefined || isSamePayload(row.fingerprint, command.fingerprint) || row.fingerprint === before) return;
   // The replay of a command returns the status `pruned`. An event would be captured again.
   if (row.status === "pruned" && command.envelope.kind === "command") return;
   if (!(await sameWork(env, catalog, [command])).has(command)) throw keyReused(command.envelope);

@@ -1,5 +1,5 @@
 import { among, type Fragment, type Statement, sql } from "../../contract/sql.ts";
-import { isPruned } from "../tombstones.ts";
+import { isPruned, isPrunedOther } from "../tombstones.ts";
 import { type InstanceStatus, OVER, WAITS_FOR_SLOT } from "./status.ts";
 
 /**
@@ -24,7 +24,7 @@ export function isKnown({ id }: { id: string | Fragment }): Statement {
 export function isTaken({ id, fingerprint }: Identity): Statement {
   return sql`
     (EXISTS (SELECT 1 FROM millrace_instances WHERE id = ${id} AND fingerprint <> ${fingerprint})
-      OR EXISTS (SELECT 1 FROM millrace_tombstones WHERE id = unhex(${id}) AND fingerprint <> unhex(${fingerprint})))`;
+      OR ${isPrunedOther(id, fingerprint)})`;
 }
 
 /** The state of the instance with an idempotency key. */

@@ -5,6 +5,8 @@ import { OVER, type StatusSet } from "./status.ts";
 export interface Old {
   readonly statuses: StatusSet;
   readonly keepMs: number;
+  /** The number of the object to which the instances were copied. Without a number, they are removed without a copy. */
+  readonly object?: number;
 }
 
 /**
@@ -21,12 +23,19 @@ export function isOver({ statuses, keepMs }: Old): Statement {
       WHERE millrace_inbox.instance_id = millrace_instances.id AND millrace_inbox.state = 'in_doubt'))`;
 }
 
+/** The condition that the object of an archived instance is still noted. An erasure of the tenant removes the note with the object. */
+export function andNoted({ object }: Old): Statement {
+  if (object === undefined) return sql``;
+  return sql`AND EXISTS (SELECT 1 FROM millrace_tenant_objects o
+    WHERE o.tenant_id = millrace_instances.tenant_id AND o.binding = 'ARCHIVE' AND o.name = ${String(object)})`;
+}
+
 /**
  * Removes instances that still match the retention rule, because an operator may have reopened an instance after the scan. The statement
  * returns the ids of the removed instances.
  */
 export function removeOver(ids: readonly string[], old: Old): Statement {
-  return sql`DELETE FROM millrace_instances WHERE id IN ${among(ids)} AND ${isOver(old)} RETURNING id`;
+  return sql`DELETE FROM millrace_instances WHERE id IN ${among(ids)} AND ${isOver(old)} ${andNoted(old)} RETURNING id`;
 }
 
 /** The condition that a row belongs to one of the given instances, and that this instance is removed. */
