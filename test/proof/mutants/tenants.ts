@@ -84,7 +84,7 @@ export const TENANTS = mutantsOf("tenants", {
   },
   "an operator can correct a message that only the deployment may send": {
     file: "packages/millrace/src/operate/letters/read-again.ts",
-    find: "if (correction !== undefined) by.assertMaySay(definition);",
+    find: "if (correction !== undefined && scopes !== null) assertMaySay({ scopes }, definition);",
     put: "",
     killedBy: "test/app/replays.test.ts",
   },

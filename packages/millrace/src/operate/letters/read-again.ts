@@ -2,11 +2,11 @@ import { assertMaySay } from "../../access/may-ask.ts";
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { type Envelope, parseEnvelope } from "../../contract/envelope.ts";
 import { codeOf, MillraceError, messageOf } from "../../contract/errors.ts";
-import { assertKnownFields, type MessageDefinition } from "../../contract/message.ts";
+import { assertKnownFields } from "../../contract/message.ts";
 import { payloadFingerprint, unpackPayload } from "../../contract/payload.ts";
 import { queueFor } from "../../contract/queue.ts";
 import { shortened } from "../../contract/text.ts";
-import type { DeadLetterReader, FullDeadLetter } from "../../inspect/dead-letters.ts";
+import type { FullDeadLetter } from "../../inspect/dead-letters.ts";
 import { type Acceptance, acceptance } from "../../intake/accept/accept.ts";
 import { keyReused, sameWork } from "../../intake/accept/reuse.ts";
 import { readMessage } from "../../intake/consume/read.ts";
@@ -27,16 +27,11 @@ export interface Resendable {
 
 export interface Resender {
   readonly tenantId: string;
-  /** Refuses a correction of a message type that the sender's scopes do not allow. Errors: `forbidden`. */
-  readonly assertMaySay: (definition: MessageDefinition) => void;
+  /** The scopes of an operator's token, which limit a correction; null for a repair, which is code of the deployment. */
+  readonly scopes: readonly string[] | null;
 }
 
 export type ReadableLetter = Pick<FullDeadLetter, "queue" | "reason" | "body">;
-
-/** An operator, who may correct the message types that the token's scopes allow. */
-export function operatorBy(by: DeadLetterReader): Resender {
-  return { tenantId: by.tenantId, assertMaySay: (definition) => assertMaySay(by, definition) };
-}
 
 /**
  * Reads a dead letter's message, or its correction, like a new message, and refuses an invalid replay. Errors: `forbidden` for a correction
@@ -45,7 +40,7 @@ export function operatorBy(by: DeadLetterReader): Resender {
 export async function readAgain(
   env: EngineEnv,
   catalog: Catalog,
-  by: Resender,
+  { tenantId, scopes }: Resender,
   letter: ReadableLetter,
   correction: unknown,
 ): Promise<Resendable> {
@@ -53,10 +48,10 @@ export async function readAgain(
   const read = readMessage(body, (type) => {
     const definition = carried(catalog, letter.queue, parseEnvelope(body).kind, type);
     // An operator is the author of a correction, so the token needs the type's scopes.
-    if (correction !== undefined) by.assertMaySay(definition);
+    if (correction !== undefined && scopes !== null) assertMaySay({ scopes }, definition);
     return definition;
   });
-  assertSameIdentity(catalog, by, letter, read.envelope);
+  assertSameIdentity(catalog, tenantId, letter, read.envelope);
   // A missing or invalid payload is refused before the replay, because the run would fail and keep the key.
   const payload = await payloadOf(env, read);
   if (correction !== undefined) assertCorrection(letter, read, payload);
@@ -79,8 +74,8 @@ type ReadLetter = ReturnType<typeof readMessage>;
  * A replay may change a message's content, never its identity: tenant, key, source, kind and type. A dead letter that was captured because
  * its key belongs to another message cannot be sent again. Errors: `forbidden`, `invalid_envelope`, `idempotency_key_reused`.
  */
-function assertSameIdentity(catalog: Catalog, by: Resender, letter: ReadableLetter, envelope: Envelope): void {
-  if (envelope.tenant_id !== by.tenantId) {
+function assertSameIdentity(catalog: Catalog, tenantId: string, letter: ReadableLetter, envelope: Envelope): void {
+  if (envelope.tenant_id !== tenantId) {
     throw new MillraceError(
       "forbidden",
       "The message belongs to another tenant: set tenant_id to your tenant, or let that tenant's operator replay it.",

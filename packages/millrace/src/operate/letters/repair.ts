@@ -1,4 +1,3 @@
-import type { EngineEnv } from "../../contract/bindings.ts";
 import { crashPoint, isSimulatedDeath } from "../../contract/crash-points.ts";
 import { codeOf, messageOf } from "../../contract/errors.ts";
 import { logLine } from "../../contract/log-line.ts";
@@ -61,13 +60,12 @@ async function tryRepair(
     const said = outcome === "sent" ? null : beginning(messageOf(error), MAX_ERROR_CHARACTERS);
     return { name: repair.name, outcome, at: Date.now(), changed, error: said };
   };
-  const counted = (outcome: TriedRepair["outcome"]) =>
+  const report = (level: "info" | "warn", outcome: TriedRepair["outcome"]) => {
     count(env, "dead_letter_repairs_total", { queue: consumer.queue.name, repair: repair.name, outcome });
+    logLine(level, { log: "repair", queue, dead_letter: id, repair: repair.name, outcome });
+  };
   const leave = async (what: TriedRepair) => {
-    const noted = await query(env.DB, noteRepair(id, what));
-    if (noted.length === 0) return;
-    counted(what.outcome);
-    logLine("warn", { log: "repair", queue, dead_letter: id, repair: what.name, outcome: what.outcome });
+    if ((await query(env.DB, noteRepair(id, what))).length > 0) report("warn", what.outcome);
   };
 
   let mended: unknown;
@@ -80,35 +78,19 @@ async function tryRepair(
   const changed = changedPaths(message, mended);
   let read: Awaited<ReturnType<typeof readAgain>>;
   try {
-    // A repair is code of the deployment, so no scopes limit the repair.
-    const sender = { tenantId, assertMaySay: () => undefined };
-    read = await readAgain(env, catalog, sender, { queue, reason, body: message }, mended);
+    read = await readAgain(env, catalog, { tenantId, scopes: null }, { queue, reason, body: message }, mended);
   } catch (error) {
     if (isSimulatedDeath(error) || codeOf(error) === undefined || codeOf(error) === "unavailable") throw error;
     return leave(tried("refused", changed, error));
   }
-  await send(env, { letter, read, what: tried("sent", changed, null), counted });
-}
-
-interface Sending {
-  letter: DeadLetter & { tenantId: string };
-  read: Awaited<ReturnType<typeof readAgain>>;
-  what: TriedRepair;
-  counted: (outcome: TriedRepair["outcome"]) => void;
-}
-
-/**
- * Sends a repaired message like a replay: one batch writes the dead letter, the audit row and the message. After a crash, the keeper sends
- * the message.
- */
-async function send(env: EngineEnv, { letter: { id, tenantId, queue }, read, what, counted }: Sending): Promise<void> {
-  const detail = { repair: what.name, changed: what.changed };
+  // Sent like a replay: one batch writes the dead letter, the audit row and the message. After a crash, the keeper sends the message.
+  const detail = { repair: repair.name, changed };
   const instanceId = read.command?.id ?? null;
-  const action = { id: crypto.randomUUID(), verb: "repair", target: id, instanceId, reason: `Repair ${what.name}`, detail };
-  const { isApplied, status, outgoing } = await putBack(env, { tenantId, actor: ENGINE }, action, repairLetter(id, what), read);
+  const action = { id: crypto.randomUUID(), verb: "repair", target: id, instanceId, reason: `Repair ${repair.name}`, detail };
+  const change = repairLetter(id, tried("sent", changed, null));
+  const { isApplied, status, outgoing } = await putBack(env, { tenantId, actor: ENGINE }, action, change, read);
   if (!isApplied) return;
-  counted("sent");
-  logLine("info", { log: "repair", queue, dead_letter: id, repair: what.name, outcome: what.outcome });
+  report("info", "sent");
   await crashPoint("Q12 repaired, not sent");
   if (status === "accepted") await relay(env, [outgoing]);
 }

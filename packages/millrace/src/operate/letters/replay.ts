@@ -24,7 +24,7 @@ import { type Outgoing, sendBehind } from "../../store/outbox.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { act } from "../act.ts";
 import { correctionOf } from "../as-stored.ts";
-import { operatorBy, type Resendable, readAgain } from "./read-again.ts";
+import { type Resendable, readAgain } from "./read-again.ts";
 
 /** Answer of a replay. */
 export const Replayed = z
@@ -68,7 +68,7 @@ export async function replayDeadLetter(
     const { isApplied: sent } = await act(env, by, action, { change });
     return { ...answer, sent, why: sent ? SENT : "Another action settled the dead letter at the same time." };
   }
-  const read = await readAgain(env, catalog, operatorBy(by), letter, body);
+  const read = await readAgain(env, catalog, by, letter, body);
   const instanceId = read.command?.id ?? null;
   const edited = { ...action, instanceId, detail: { edited: body !== undefined } };
   const { isApplied, status, outgoing } = await putBack(env, by, edited, change, read);
@@ -196,7 +196,7 @@ export async function planOf(
     return { ...back, outcome: "refused", why: refused.message, refused };
   }
   try {
-    const { command, queue } = await readAgain(env, catalog, operatorBy(by), letter, correction);
+    const { command, queue } = await readAgain(env, catalog, by, letter, correction);
     if (command === null) return { ...known, queue, outcome: "follows", why: "The event is delivered to its routes." };
     const instance = await holderOf(env, command.id);
     const starts = instance === null || instance.status === "dead";
