@@ -16,6 +16,7 @@ import { FAILED, INSTANCE_STATUSES, type InstanceStatus, SETTLED } from "../stor
 import { ENDED_DAYS, FAILED_DAYS, STATED_DAYS, TOMBSTONE_DAYS } from "../store/kept-days.ts";
 import { selectStatedAt } from "../store/stated-events.ts";
 import { STORED_CHARACTERS, selectPruned } from "../store/tombstones.ts";
+import type { KnownNames } from "./search/finder.ts";
 
 export const Fingerprint = z.string().meta({
   description:
@@ -81,11 +82,6 @@ const READ_CHARACTERS = 200_000;
 const LETTER = fragment(`id AS dead_letter_id, queue, message_type, reason, state, attempts, first_at, captured_at,
   iif(length(body) <= ${READ_CHARACTERS}, body, NULL) AS body`);
 
-export interface KeyNames {
-  readonly workflows: readonly string[];
-  readonly events: readonly string[];
-}
-
 /**
  * The tenant's holders of a key. The query looks up the key's hash for each workflow and event of the deployment. Errors: `key_not_found`.
  */
@@ -93,7 +89,7 @@ export async function describeKey(
   env: Pick<EngineEnv, "DB" | "ARCHIVE_AFTER_DAYS">,
   { tenantId }: Operator,
   key: string,
-  names: KeyNames,
+  names: KnownNames,
 ): Promise<KeyView> {
   const workflows = new Map(names.workflows.map((name) => [instanceId(tenantId, name, key), name]));
   const events = new Map(names.events.map((type) => [statedId(tenantId, type, key), type]));

@@ -5,9 +5,9 @@ import { Collapsed, JobSummary, readJob } from "../../inspect/correlation/job.ts
 import { JobNode } from "../../inspect/correlation/node.ts";
 import { CapturedUnderKey, describeKey, KeyHolder, signedFingerprint } from "../../inspect/keys.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
-import { Finding, MOST_OF_A_KIND } from "../../inspect/search/finder.ts";
+import type { Finding } from "../../inspect/search/finder.ts";
 import { instanceThatAsks } from "../../inspect/search/finders.ts";
-import { LookedBack, search } from "../../inspect/search/search.ts";
+import { Findings, search } from "../../inspect/search/search.ts";
 import { namesOf } from "../../topology/names.ts";
 import { invalidRequest } from "../invalid-request.ts";
 import { operation } from "../operation.ts";
@@ -42,14 +42,7 @@ export const finding = [
         .max(500)
         .meta({ description: "An id, a key, a subject, a traceparent, or the beginning of one.", examples: EXAMPLES }),
     },
-    answer: [
-      "The results, exact matches first",
-      z.object({
-        items: z.array(Finding),
-        more: z.array(z.string()).meta({ description: `Kinds with more results than the ${MOST_OF_A_KIND} shown.` }),
-        looked_back: LookedBack,
-      }),
-    ],
+    answer: ["The results, exact matches first", Findings],
     async run({ env, by, catalog, engine, query }) {
       const found = await search(env, by, query.q, { known: namesOf(catalog), own: engine.finders });
       const asked = found.items.flatMap(({ kind, id }) => (kind === "approval" ? [instanceThatAsks(id)] : []));

@@ -5,23 +5,21 @@ import type { EngineEnv } from "../../contract/bindings.ts";
 import { iso, isoOrNull, timestamp } from "../../contract/row.ts";
 import { isTraceparent, traceIdOf } from "../../contract/trace.ts";
 import { namedBatch } from "../../store/d1/named.ts";
-import { type Finder, type Finding, type KnownNames, MOST_OF_A_KIND, type Sought } from "./finder.ts";
+import { type Finder, Finding, type KnownNames, MOST_OF_A_KIND, type Sought } from "./finder.ts";
 import { byId, ENGINE_FINDERS, LOOKED_BACK, lookedBackTo } from "./finders.ts";
 
 const MOST = 50;
 
-export const LookedBack = z.object({
-  instances: z.int().meta({ description: "The number of newest instances scanned for a subject or a trace." }),
-  since: timestamp.nullable().meta({ description: "When the oldest scanned instance was accepted; null if all were scanned." }),
+/** The objects that a search found. Exact matches precede prefix matches; among equal matches, the finders determine the order. */
+export const Findings = z.object({
+  items: z.array(Finding),
+  more: z.array(z.string()).meta({ description: `Kinds with more results than the ${MOST_OF_A_KIND} shown.` }),
+  looked_back: z.object({
+    instances: z.int().meta({ description: "The number of newest instances scanned for a subject or a trace." }),
+    since: timestamp.nullable().meta({ description: "When the oldest scanned instance was accepted; null if all were scanned." }),
+  }),
 });
-
-export interface Findings {
-  /** Exact matches precede prefix matches. Among equal matches, the objects are in the order of the finders. */
-  items: Finding[];
-  /** Kinds of objects with more matches than the result contains. */
-  more: string[];
-  looked_back: z.infer<typeof LookedBack>;
-}
+type Findings = z.infer<typeof Findings>;
 
 /**
  * Finds the tenant's objects of any kind by exact id or key, and by prefix where an index supports it. The search takes one round trip, and
