@@ -81,7 +81,7 @@ async function readColumns(db: D1Database): Promise<Readonly<Record<ArchivedTabl
 
 /**
  * A database that reads the given rows instead of the tables of the same names. Each statement gets a common table expression for each
- * table that its text names, because the name of such an expression hides a table.
+ * table that its text names, because the name of such an expression hides a table. The `rowid` is 0: an ended instance waits in no queue.
  */
 function withRows(db: D1Database, rows: ArchivedRows, columns: Readonly<Record<ArchivedTable, string[]>>): D1Database {
   const prepare = (text: string) => ({
@@ -91,7 +91,7 @@ function withRows(db: D1Database, rows: ArchivedRows, columns: Readonly<Record<A
         const chunks = rowChunks(rows[table]);
         const lists = (chunks.length === 0 ? ["[]"] : chunks).map((chunk) => `SELECT value FROM json_each(?${values.push(chunk)})`);
         const fields = columns[table].map((name) => `value->>'${name}' AS "${name}"`);
-        return `${table} AS (SELECT ${fields.join()} FROM (${lists.join(" UNION ALL ")}))`;
+        return `${table} AS (SELECT 0 AS rowid, ${fields.join()} FROM (${lists.join(" UNION ALL ")}))`;
       });
       const [, words = "", statement = text] = /^\s*(WITH(?: RECURSIVE)?\s)?([\s\S]*)$/i.exec(text) ?? [];
       const first = words === "" ? ["WITH ", hidden.join(", "), " "] : [words, hidden.join(", "), ", "];
