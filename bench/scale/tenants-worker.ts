@@ -16,12 +16,14 @@ const on = defineCommand({
   subject: ({ id }) => id,
   queue,
 });
-/** An instance calls an upstream for 50 ms. */
+/**
+ * An instance calls an upstream for 500 ms. With a shorter call, the figure would be the load of the local runtime, which has one thread.
+ */
 const call = defineWorkflow({
   name: "call",
   on,
   concurrency: { key: () => "all", limit: 2 },
-  run: ({ step }) => step.read("call", async () => void (await scheduler.wait(50))),
+  run: ({ step }) => step.read("call", async () => void (await scheduler.wait(500))),
 });
 const app = catalog({ consumers: [defineConsumer({ queue, starts: [call] })] });
 export class Call extends entrypoint(call, app) {}

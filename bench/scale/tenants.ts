@@ -6,7 +6,7 @@ import { bundle, ROOT, type Runtime } from "./door.ts";
 
 /** The commands of the noisy tenant that wait while the quiet tenant is measured, and the commands of the quiet tenant. */
 const NOISE = 50_000;
-const QUIET = 60;
+const QUIET = 30;
 const BATCH = 1000;
 
 /** Compares the time from command to end of a quiet tenant with and without a noisy tenant in the same workflow and queue. */
@@ -40,7 +40,7 @@ export async function tenantFigures() {
       if (!answer.ok) throw new Error(`${path} answered: ${text.slice(0, 500)}`);
       return JSON.parse(text) as T;
     };
-    await ask(`/quiet?count=10`);
+    await ask(`/quiet?count=5`);
     const alone = median(await ask<number[]>(`/quiet?count=${QUIET}`));
     for (let sent = 0; sent < NOISE; sent += BATCH) await ask(`/noisy?count=${BATCH}`);
     const deep = await ask<number>("/depth");
