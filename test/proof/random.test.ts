@@ -1,5 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
+import { noteFlow } from "../../packages/millrace/src/contract/flow.ts";
+import { lab } from "../probe/lab.ts";
 import { cases } from "./arbitrary.ts";
 import { asked, PATIENCE_MS, sideBySide } from "./asked.ts";
 import { planned as plannedIn } from "./fault.ts";
@@ -28,6 +30,8 @@ async function smallest(seed: number): Promise<string> {
 
 it("the engine keeps every guarantee for every program, failure and operator action", { timeout: 36_000_000 }, async ({ task }) => {
   await standBetween();
+  // Each program has its own tenant, and therefore its own slots.
+  if (asked.concurrency > 0) noteFlow({ ...lab, concurrency: { key: () => "all", limit: asked.concurrency } });
   const { seed, seconds, without } = asked;
   // A known finding hides those after it.
   const left = without ? new RegExp(without) : undefined;
