@@ -187,6 +187,19 @@ export default defineConfig({
           hookTimeout: 60_000,
         },
       },
+      // The project `cells` tests a Worker with several databases.
+      {
+        plugins: [
+          fromSources,
+          asDeployed,
+          cloudflareTest({
+            wrangler: { configPath: "test/cells/wrangler.jsonc" },
+            miniflare: { bindings: { TEST_MIGRATIONS: probeMigrations } },
+          }),
+        ],
+        define: { MILLRACE_CRASH_POINTS: "true" },
+        test: { name: "cells", include: ["test/cells/**/*.test.ts"], testTimeout: 60_000, hookTimeout: 60_000 },
+      },
       // The project `raw` tests a chain of steps on plain Workflows. The documentation compares the engine with this chain.
       {
         plugins: [

@@ -176,6 +176,7 @@ export const EMPTY_AT_REST = [
   "forgotten",
   "millrace_alerts",
   "millrace_audit_opened",
+  "millrace_cells",
   "millrace_counts",
   "millrace_divergences",
   "millrace_failed_deliveries",

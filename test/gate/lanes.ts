@@ -24,7 +24,7 @@ const tests = (project: string, workers: number, ...more: string[]): Job => ({
 const WALK = "test/docs/static/write-a-chain.test.ts";
 
 /** Tests that start a separate runtime, one after another. */
-const APART = ["test/proof/", "test/systems/privacy/", "test/docs/raw/"];
+const APART = ["test/proof/", "test/systems/privacy/", "test/docs/raw/", "test/cells/"];
 
 /** Some of the engine's tests run here, so that all job lanes end at the same time. */
 const EVEN = ["guard", "lanes", "signals"];
@@ -44,7 +44,21 @@ export const LANES: readonly (readonly Job[])[] = [
     { name: "check", program: "npm", args: ["run", "--silent", "check"] },
     // Together in one run: each start of vitest reads its configuration, and wrangler with it, for some seconds of processor time.
     {
-      ...tests("engine", 1, "--project", "privacy", "--project", "raw", "--project", "node", WALK, ...APART, ...EVEN.map(folderOf)),
+      ...tests(
+        "engine",
+        1,
+        "--project",
+        "privacy",
+        "--project",
+        "raw",
+        "--project",
+        "cells",
+        "--project",
+        "node",
+        WALK,
+        ...APART,
+        ...EVEN.map(folderOf),
+      ),
       name: "apart",
     },
   ],

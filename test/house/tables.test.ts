@@ -47,6 +47,7 @@ it("each of the engine's tables is written in one file or folder of its store, w
     "millrace_bulk_actions",
     "millrace_bulk_items",
     "millrace_bulk_lists",
+    "millrace_cells",
     "millrace_counts",
     "millrace_dead_letters",
     "millrace_divergences",

@@ -171,6 +171,12 @@ CREATE TABLE millrace_causes (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX millrace_causes_by_time ON millrace_causes (tenant_id, kind, last_at, id);
 
+-- The cell of each tenant. Rows are only in the database of the first cell of a deployment with several cells.
+CREATE TABLE millrace_cells (
+  tenant_id TEXT    NOT NULL PRIMARY KEY,
+  cell      INTEGER NOT NULL CHECK (cell >= 1)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE millrace_counts (
   span    TEXT    NOT NULL CHECK (span IN ('minute', 'hour', 'ever')),
   at      INTEGER NOT NULL CHECK (at >= 0),

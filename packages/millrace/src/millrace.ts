@@ -4,7 +4,7 @@ import { logLine } from "./contract/log-line.ts";
 import { Counter } from "./counters/counter.ts";
 import type { EngineRoutesOptions } from "./http/engine-routes.ts";
 import { loadRoutes } from "./http/lazy-routes.ts";
-import { armKeeper, keeperOf } from "./keeper/client.ts";
+import { armKeeper, ofEveryKeeper } from "./keeper/client.ts";
 import { type Duties, keeper } from "./keeper/keeper.ts";
 import { RateLimit } from "./limits/rate-limit.ts";
 import { Lock } from "./locks/lock.ts";
@@ -136,7 +136,10 @@ function handlerOf<Env extends object>(app: Catalog, { http, fetch, queue, sched
     async scheduled(controller, env, ctx) {
       const own = begin(env, ctx);
       const isTheirs = engineCron === undefined || controller.cron !== engineCron;
-      const both = await Promise.allSettled([keeperOf(own).startDue(), (async () => isTheirs && scheduled?.(controller, env, ctx))()]);
+      const both = await Promise.allSettled([
+        ofEveryKeeper(own, async (one) => one.startDue()),
+        (async () => isTheirs && scheduled?.(controller, env, ctx))(),
+      ]);
       for (const one of both) if (one.status === "rejected") throw one.reason;
     },
   };

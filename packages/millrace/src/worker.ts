@@ -20,6 +20,7 @@ export { bulkAction } from "./operate/bulk/workflow.ts";
 export { dispatch } from "./operate/letters/repair.ts";
 export type { Check } from "./reconcile/check.ts";
 export { Recorder } from "./recorder/recorder.ts";
+export { cellOf } from "./store/cells.ts";
 export { type Catalog, catalog } from "./topology/catalog.ts";
 export type { SkippedLetter } from "./topology/hooks.ts";
 export { entrypoint } from "./workflow/entrypoint.ts";

@@ -16,7 +16,7 @@ function attempt(instanceId: string, token: string): Attempt {
 it("W07 two recorders that receive one key while RECORDER_SHARDS changes record it once, and both return that outcome", async () => {
   const id = ids.digest(fresh());
   const numbers = ["1", "7", "8", "100"];
-  expect(new Set(numbers.map((number) => recorderName(id, Number(number)))).size).toBeGreaterThan(1);
+  expect(new Set(numbers.map((number) => recorderName(withShards(number), id))).size).toBeGreaterThan(1);
   const answers = await Promise.all(
     numbers.map((number) => recorderOf(withShards(number), id).record(attempt(id, `by ${number}`), { ...OUTCOME, output: `"${number}"` })),
   );
@@ -27,7 +27,7 @@ it("W07 two recorders that receive one key while RECORDER_SHARDS changes record 
 
 it("R02 each instance has one recorder, instances are distributed evenly, and an invalid RECORDER_SHARDS stops no instance", async () => {
   const instances = Array.from({ length: 4000 }, (_, index) => ids.digest("shard", String(index)));
-  const shares = [...Map.groupBy(instances, (id) => recorderName(id, 8)).values()].map(({ length }) => length);
+  const shares = [...Map.groupBy(instances, (id) => recorderName(withShards("8"), id)).values()].map(({ length }) => length);
   expect(shares).toHaveLength(8);
   expect(Math.min(...shares)).toBeGreaterThan(400);
   expect(await recorderOf(withShards("many"), instances[0] ?? "").history(instances[0] ?? "")).toEqual({

@@ -1,7 +1,8 @@
 import { timingSafeEqual } from "node:crypto";
 import type { EngineEnv } from "../contract/bindings.ts";
+import { cellCount, inCell } from "../contract/cells.ts";
 import { sql } from "../contract/sql.ts";
-import { keptOf } from "../contract/token.ts";
+import { cellOfToken, keptOf } from "../contract/token.ts";
 import { query } from "../store/d1/retry.ts";
 import { noteUsed, USED_WITHIN_MS } from "../store/tokens.ts";
 
@@ -120,7 +121,7 @@ function asToken(row: StoredToken): Token {
 async function noteUse(env: Pick<EngineEnv, "DB">, row: StoredToken): Promise<void> {
   if ((row.used_at ?? 0) > Date.now() - USED_WITHIN_MS) return;
   row.used_at = Date.now();
-  await query(env.DB, noteUsed(row.id)).catch(() => {});
+  await query(inCell(env, cellOfToken(row.id)).DB, noteUsed(row.id)).catch(() => {});
 }
 
 /**
@@ -132,10 +133,13 @@ async function storedToken(env: Pick<EngineEnv, "DB">, id: string, beforeLook: (
   if (known && known.until > Date.now()) return known.row;
   if ((unknown.get(id) ?? 0) > Date.now()) return undefined;
   await beforeLook();
+  const cell = cellOfToken(id);
+  // A guessed id may name a cell that does not exist.
+  if (cell > cellCount(env)) return undefined;
   cache.delete(id);
   unknown.delete(id);
   const [row] = await query<StoredToken>(
-    env.DB,
+    inCell(env, cell).DB,
     sql`SELECT id, hash, tenant_id, actor, scopes, expires_at, used_at, minted_by FROM millrace_tokens WHERE id = ${id}`,
   );
   const until = Date.now() + TOKEN_CACHE_MS;

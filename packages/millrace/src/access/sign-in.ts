@@ -1,5 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { EngineEnv } from "../contract/bindings.ts";
+import { cellCount, inCell } from "../contract/cells.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { rowOf } from "../contract/row.ts";
 import { sql } from "../contract/sql.ts";
@@ -21,8 +22,8 @@ const SIGNED_IN_MS = 12 * 3_600_000;
  */
 const MAX_BROWSERS = 50;
 
-/** The format of a sign-in code: `mc_` and 256 random bits. */
-const CODE = /^mc_[A-Za-z0-9_-]{43}$/;
+/** The format of a sign-in code: `mc`, the number of the cell outside the first cell, `_`, and 256 random bits. */
+const CODE = /^mc(\d{0,3})_[A-Za-z0-9_-]{43}$/;
 
 /** The next step that errors about an invalid sign-in code recommend. */
 const ANOTHER = "Get another one: `npx millrace token link` for an engine of `millrace dev`, POST /v1/sign-in-codes for any other.";
@@ -32,14 +33,14 @@ const ANOTHER = "Get another one: `npx millrace token link` for an engine of `mi
  * of the code is stored. Errors: `forbidden` for a caller without a token, or `unauthorized` if the caller's token was deleted.
  */
 export async function issueCode(
-  env: Pick<EngineEnv, "DB">,
+  env: Pick<EngineEnv, "DB" | "CELL">,
   { tenantId, tokenId }: Operator,
   reason: string,
 ): Promise<{ code: string; expiresAt: number }> {
   if (tokenId === undefined) {
     throw new MillraceError("forbidden", "The request has no token to make a code for. You are signed in already: open /console.");
   }
-  const code = `mc_${randomBytes(32).toString("base64url")}`;
+  const code = `mc${env.CELL ?? ""}_${randomBytes(32).toString("base64url")}`;
   const { made } = await namedBatch(env.DB, {
     cleared: removeOldCodes(tenantId),
     made: insertCode({ hash: hashOf(code), tenantId, tokenId, reason }, CODE_VALID_MS),
@@ -60,18 +61,20 @@ export interface SignedIn {
  * Exchanges a code for a new token with the rights of the token that issued the code. The new token is valid for twelve hours, but not
  * longer than the issuer's token. The audit contains the id of the issuer's token. Errors: `unauthorized`, with the reason.
  */
-export async function signIn(env: Pick<EngineEnv, "DB">, code: string): Promise<SignedIn> {
+export async function signIn(given: Pick<EngineEnv, "DB">, code: string): Promise<SignedIn> {
   const hash = hashOf(code);
-  const [known] = CODE.test(code) ? await query<StoredCode & Record<string, unknown>>(env.DB, selectCode(hash)) : [];
+  const cell = Number(CODE.exec(code)?.[1] || 1);
+  const { DB } = inCell(given, cell <= cellCount(given) ? cell : 1);
+  const [known] = CODE.test(code) ? await query<StoredCode & Record<string, unknown>>(DB, selectCode(hash)) : [];
   if (!known) throw refused("This sign-in code is unknown, or expired more than an hour ago.");
   if (known.used_by !== null) throw refused("This sign-in link has been used: it works once.");
   if (known.is_over) throw refused("This sign-in link has expired: it works for 10 minutes.");
-  const [owner] = await query<{ actor: string }>(env.DB, selectOwner(known.token_id));
+  const [owner] = await query<{ actor: string }>(DB, selectOwner(known.token_id));
   if (!owner) throw refused("The token of this sign-in link was revoked.");
-  const { id, hash: secret, text } = newToken();
+  const { id, hash: secret, text } = newToken(cell);
   const by = { tenantId: known.tenant_id, actor: owner.actor, tokenId: known.token_id };
   const done: Action = { id: crypto.randomUUID(), verb: "mint", target: id, instanceId: null, reason: known.reason };
-  const { minted } = await namedBatch(env.DB, {
+  const { minted } = await namedBatch(DB, {
     taken: takeCode(hash, id),
     minted: insertHeir({ id, hash: secret }, { standsFor: tokenBehind(hash, id), forMs: SIGNED_IN_MS }),
     audited: audit(by, { ...done, detail: { actor: owner.actor, minted_by: known.token_id, signed_in: true } }, false, sql`changes() > 0`),

@@ -8,6 +8,7 @@ import { isTenant } from "../contract/tenant.ts";
 import { characterCount } from "../contract/text.ts";
 import { isScope, newToken } from "../contract/token.ts";
 import { type Action, applied, audit, auditDone, type Operator } from "../store/actions.ts";
+import { cellOf } from "../store/cells.ts";
 import { namedBatch } from "../store/d1/named.ts";
 import type { Page, PageRequest } from "../store/d1/paging.ts";
 import { query } from "../store/d1/retry.ts";
@@ -53,8 +54,9 @@ const MAX_TOKENS = 1000;
  */
 export async function mintToken(env: Pick<EngineEnv, "DB">, grant: Grant, own: readonly string[] = []): Promise<string> {
   assertGrant(grant, [...SCOPES, ...own]);
-  const { text, insert } = tokenFor(grant);
-  const [row] = await query(env.DB, insert);
+  const { DB, CELL } = await cellOf(env as Pick<EngineEnv, "DB" | "CELL">, grant.tenantId);
+  const { text, insert } = tokenFor(grant, { cell: CELL });
+  const [row] = await query(DB, insert);
   if (!row) throw tooMany();
   return text;
 }
@@ -66,7 +68,7 @@ export async function mintToken(env: Pick<EngineEnv, "DB">, grant: Grant, own: r
  * has the maximum number of tokens.
  */
 export async function issueToken(
-  env: Pick<EngineEnv, "DB">,
+  env: Pick<EngineEnv, "DB" | "CELL">,
   by: Token & Operator,
   { actor, scopes, days }: Pick<Grant, "actor" | "scopes"> & { days?: number | undefined },
   reason: string,
@@ -81,7 +83,7 @@ export async function issueToken(
     const said = `Your token ends on ${new Date(expiresAt).toISOString()}, so a new token can have at most ${left} days: request fewer, or omit \`days\`.`;
     throw new MillraceError("forbidden", said);
   }
-  const { id, text, insert } = tokenFor(grant, by.tokenId);
+  const { id, text, insert } = tokenFor(grant, { cell: env.CELL, mintedBy: by.tokenId });
   const detail = { actor, scopes: grant.scopes, expires_at: new Date(expiresAt).toISOString(), minted_by: by.id };
   const after = { scopes: grant.scopes, expires_at: detail.expires_at };
   const done = { ...tokenAction("mint", id, reason, detail), after };
@@ -142,8 +144,11 @@ export async function revokeToken(
   return done.length > 0;
 }
 
-function tokenFor({ tenantId, actor, scopes, expiresAt }: Grant, mintedBy?: string): { id: string; text: string; insert: Statement } {
-  const { text, ...kept } = newToken();
+function tokenFor(
+  { tenantId, actor, scopes, expiresAt }: Grant,
+  { cell, mintedBy }: { cell: number | undefined; mintedBy?: string | undefined },
+): { id: string; text: string; insert: Statement } {
+  const { text, ...kept } = newToken(cell);
   return {
     id: kept.id,
     text,

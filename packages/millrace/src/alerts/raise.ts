@@ -1,4 +1,5 @@
 import type { EngineEnv } from "../contract/bindings.ts";
+import { cellsOf } from "../contract/cells.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import { NOWHERE } from "../contract/elsewhere.ts";
 import { messageOf } from "../contract/errors.ts";
@@ -48,7 +49,7 @@ export async function raiseAlerts(env: EngineEnv, given: Round, at = Date.now())
   // The channels are read in each round, so that an invalid variable or a missing binding is logged at once and not with the first alert.
   const channels = configured(env);
   const to = { channels, tenantId: alertsTenant(env as EngineEnv & AlertVars), isHeard: isHeard(env, given.catalog, channels) };
-  const [known, happened, seen] = await Promise.all([readKnown(env), readOccurrences(env.DB), withExamples(env.DB, gauges)]);
+  const [known, happened, seen] = await Promise.all([readKnown(env), inAllCells(env, readOccurrences), exampled(env, gauges)]);
   const { queues, workflows } = given.catalog?.elsewhere ?? NOWHERE;
   // The keeper of another Worker evaluates the groups of that Worker's queues and workflows.
   const isOurs = ({ labels: { queue = "", workflow = "" } }: Pick<Alert, "labels">) => !queues.has(queue) && !workflows.has(workflow);
@@ -72,6 +73,17 @@ export async function raiseAlerts(env: EngineEnv, given: Round, at = Date.now())
   for (const step of told) log(step);
   await relay(env, messages);
   return { did: told.length, more: false };
+}
+
+async function inAllCells<T>(env: EngineEnv, read: (db: D1Database) => Promise<T[]>): Promise<T[]> {
+  return (await Promise.all(cellsOf(env).map(({ DB }) => read(DB)))).flat();
+}
+
+/** The gauges with examples from all cells. */
+async function exampled(env: EngineEnv, gauges: readonly Reading[]): Promise<readonly Reading[]> {
+  let seen = gauges;
+  for (const { DB } of cellsOf(env)) seen = await withExamples(DB, seen);
+  return seen;
 }
 
 /** The stored alerts. An invalid row is removed and logged, so that it does not block other alerts. */
@@ -108,7 +120,7 @@ async function notesOf(env: EngineEnv, told: readonly Kept[]): Promise<ReadonlyM
   const about = told.filter(({ alert }) => alert.rule === LETTER_ESCALATED);
   if (about.length === 0) return new Map();
   const ids = about.flatMap(({ alert }) => alert.labels.dead_letter ?? []);
-  const rows = await query<{ id: string; saidBy: string; note: string }>(env.DB, selectEscalations(ids));
+  const rows = await inAllCells(env, (db) => query<{ id: string; saidBy: string; note: string }>(db, selectEscalations(ids)));
   const said = new Map(rows.map(({ id, saidBy: by, note }) => [id, { by, text: note }]));
   return new Map(
     about.flatMap(({ alert }) => {

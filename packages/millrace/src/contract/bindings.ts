@@ -9,8 +9,14 @@ import { laneIn, type QueueDefinition, queuesOf } from "./queue.ts";
  * without a binding is found by the exported class.
  */
 export interface EngineEnv {
-  /** The only database, with the tables of the engine and of the app. */
+  /** The database, with the tables of the engine and of the app. With several cells, the database of one cell. */
   DB: D1Database;
+  /** The number of cells, whose databases are bound as DB, DB_2, DB_3, …; default 1. The number may only grow. */
+  CELLS?: string | number;
+  /** The cells that get new tenants, separated by commas. Default: all cells. */
+  CELLS_OPEN?: string | number;
+  /** The number of this env's cell, set by the engine; undefined in the first cell. */
+  CELL?: number;
   /** The R2 bucket for large payloads and outputs. */
   PAYLOADS: R2Bucket;
   /** The Durable Object `Recorder`. Default: the exported class `Recorder`. */

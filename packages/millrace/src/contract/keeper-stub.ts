@@ -1,4 +1,5 @@
 import { objectBinding } from "./bindings.ts";
+import { objectOfCell } from "./cells.ts";
 import { placed } from "./location.ts";
 
 /** The keeper's methods that code outside the keeper's directory may call. */
@@ -9,8 +10,8 @@ interface Called {
   undoChild(undone: { tenantId: string; parent: string; undo: string; child: string }): Promise<"begun" | "nothing">;
 }
 
-/** The stub of the only keeper, without a dependency on the keeper's code. */
+/** The stub of the keeper of a cell, without a dependency on the keeper's code. */
 export function keeperObject(env: object): Called {
   const objects = objectBinding(env, "KEEPER");
-  return objects.get(objects.idFromName("keeper"), placed(env)) as unknown as Called;
+  return objects.get(objects.idFromName(objectOfCell(env, "keeper")), placed(env)) as unknown as Called;
 }

@@ -16,10 +16,12 @@ export type Params = Envelope & {
   workflow?: string;
   /** The version of the workflow to which the instance is bound from its start. Missing for version 1. */
   version?: number;
+  /** The cell of the instance. Missing for the first cell. */
+  cell?: number;
 };
 
 /** The parts of the parameters. The envelope is not validated yet. */
-export function openParams({ created_ms, undoes, workflow: _, version = 1, ...envelope }: Params): {
+export function openParams({ created_ms, undoes, workflow: _workflow, cell: _cell, version = 1, ...envelope }: Params): {
   envelope: unknown;
   version: number;
   createdAt?: Date;

@@ -1,7 +1,10 @@
 import { createHash, randomBytes } from "node:crypto";
 
-/** The text of a token: `mr_`, its id, and its secret of 256 random bits. */
-const TOKEN = /^mr_([0-9a-f]{16})_([A-Za-z0-9_-]{43})$/;
+/**
+ * The text of a token: `mr_`, its id, and its secret of 256 random bits. Outside the first cell, the id begins with `x` and the three digits
+ * of its cell.
+ */
+const TOKEN = /^mr_([0-9a-f]{16}|x\d{3}[0-9a-f]{12})_([A-Za-z0-9_-]{43})$/;
 
 /** The part of a token that is stored. */
 interface KeptToken {
@@ -18,8 +21,8 @@ export function isScope(word: string): boolean {
 }
 
 /** Creates a token. The token's text is not stored. */
-export function newToken(): KeptToken & { text: string } {
-  const id = randomBytes(8).toString("hex");
+export function newToken(cell = 1): KeptToken & { text: string } {
+  const id = cell === 1 ? randomBytes(8).toString("hex") : `x${String(cell).padStart(3, "0")}${randomBytes(6).toString("hex")}`;
   const secret = randomBytes(32).toString("base64url");
   return { id, hash: hashOf(secret), text: `mr_${id}_${secret}` };
 }
@@ -28,6 +31,11 @@ export function newToken(): KeptToken & { text: string } {
 export function keptOf(text: string): KeptToken | undefined {
   const [, id, secret] = TOKEN.exec(text) ?? [];
   return id && secret ? { id, hash: hashOf(secret) } : undefined;
+}
+
+/** The cell in which a token is stored. */
+export function cellOfToken(id: string): number {
+  return id.startsWith("x") ? Number(id.slice(1, 4)) : 1;
 }
 
 function hashOf(secret: string): string {

@@ -1,5 +1,6 @@
 import { folderOf } from "../archive/object.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
+import { inCell } from "../contract/cells.ts";
 import { laneIn } from "../contract/queue.ts";
 import { among, type Statement, sql } from "../contract/sql.ts";
 import type { LaneEnv } from "../lanes/stub.ts";
@@ -38,6 +39,8 @@ export const ENGINE_TENANT_TABLES: Readonly<Record<string, readonly string[]>> =
   millrace_bulk_actions: ["id"],
   millrace_bulk_lists: ["bulk_id", "n"],
   millrace_bulk_items: ["bulk_id", "result", "n"],
+  // In the first cell's database.
+  millrace_cells: ["tenant_id"],
 };
 
 /** Number of instances removed in one slice. The removal of each instance takes one or two calls of the platform. */
@@ -109,11 +112,15 @@ export async function removeRows(env: EngineEnv, tenantId: string, table: string
   const some = ["SELECT", key.join(), "FROM", table, "WHERE tenant_id = ?1 LIMIT", String(ROWS)].join(" ");
   const words = ["DELETE FROM", table, `WHERE tenant_id = ?1 AND (${key}) IN (${some}) RETURNING 1 AS gone`];
   const remove: Statement = { text: words.join(" "), params: [tenantId] };
-  return (await atomically(env.DB, table === "millrace_actions" ? auditOpened([remove]) : [remove])).flat().length;
+  return (await atomically(databaseOf(env, table), table === "millrace_actions" ? auditOpened([remove]) : [remove])).flat().length;
 }
 
 export async function countRows(env: EngineEnv, tenantId: string, table: string): Promise<number> {
   const count: Statement = { text: ["SELECT count(*) AS count FROM", table, "WHERE tenant_id = ?1"].join(" "), params: [tenantId] };
-  const [row] = await query(env.DB, count);
+  const [row] = await query(databaseOf(env, table), count);
   return Number(row?.count ?? 0);
+}
+
+function databaseOf(env: EngineEnv, table: string): D1Database {
+  return (table === "millrace_cells" ? inCell(env) : env).DB;
 }

@@ -5,6 +5,7 @@ import { readStreamToken, STREAM_PATH } from "../access/stream-token.ts";
 import type { Token } from "../access/tokens.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { assertSchemaOnce } from "../inspect/health.ts";
+import { cellOf } from "../store/cells.ts";
 import type { Schema } from "../store/schema.ts";
 import type { Asked, HttpEnv } from "./env.ts";
 import { personOf } from "./person.ts";
@@ -39,6 +40,7 @@ export const authenticate =
             : `The token is unknown, wrong or expired. ${MINTED_BY}`,
       );
     }
+    context.env = await cellOf(context.env, caller.tenantId);
     context.set("caller", { ...caller, tokenId: person ? undefined : caller.id });
     const counted = await countToken(context);
     await next();

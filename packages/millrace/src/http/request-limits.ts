@@ -68,7 +68,7 @@ function addressRefusal(env: HttpEnv["Bindings"], waitMs: number): HttpRefusal {
 
 /** Refuses a token that this isolate knows to be over its limit, before its lookup. Errors: `rate_limited`. */
 export function refuseCounted({ env, req }: Asked): void {
-  const [, id] = /^Bearer +mr_([0-9a-f]{16})_/i.exec(req.header("authorization") ?? "") ?? [];
+  const [, id] = /^Bearer +mr_([0-9a-fx]{16})_/i.exec(req.header("authorization") ?? "") ?? [];
   const waitMs = id === undefined ? 0 : leases.refusedFor(`requests/token ${knownRoot(id)}`);
   if (waitMs > 0) throw tokenRefusal(waitMs, windowOf(env.REQUESTS_PER_TOKEN, PER_TOKEN));
 }

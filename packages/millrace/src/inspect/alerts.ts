@@ -2,6 +2,7 @@ import * as z from "zod";
 import type { AlertVars } from "../alerts/channels.ts";
 import { alertsTenant, SEND_ALERT } from "../alerts/notice.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
+import { inCell } from "../contract/cells.ts";
 import { iso, timestamp } from "../contract/row.ts";
 import { andEquals, fragment, now, type Statement, sql } from "../contract/sql.ts";
 import { ALERT_STATES, SEVERITIES } from "../store/alerts.ts";
@@ -42,8 +43,11 @@ const COLUMNS = fragment(`id, rule, state, severity, iif(json_valid(labels), lab
   iif(json_valid(examples), examples, '[]') AS examples, since, last_at, fired_at, told_at AS notice_at, resolved_at,
   iif(muted_until > ${now.fragment}, json_object('until', muted_until, 'reason', coalesce(mute_reason, '')), NULL) AS muted`);
 
-/** The deployment's alerts, newest first: open alerts, and those resolved in the last 30 days. */
-export async function listAlerts(env: EngineEnv, filter: z.infer<typeof AlertFilter> & PageRequest): Promise<Page<AlertRow>> {
+/**
+ * The deployment's alerts, newest first: open alerts, and those resolved in the last 30 days. The first cell has the alerts of all cells.
+ */
+export async function listAlerts(given: EngineEnv, filter: z.infer<typeof AlertFilter> & PageRequest): Promise<Page<AlertRow>> {
+  const env = inCell(given);
   const { items, next } = await rowPage(AlertRow, filter, positionBy("since", "id"), (before, limit) =>
     query(
       env.DB,

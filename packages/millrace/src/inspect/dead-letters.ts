@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { Asker } from "../access/may-ask.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
+import { cellsOf } from "../contract/cells.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { type Hide, hideAll, hideNothing } from "../contract/hide.ts";
 import { parseEntryKey } from "../contract/ids.ts";
@@ -253,13 +254,14 @@ export interface LettersOfType {
  * The dead letters of the last day, of all tenants, by queue and type. A type for which `isKnown` returns false is counted as `unknown`.
  */
 export async function deadLettersByType(env: Pick<EngineEnv, "DB">, isKnown: (type: string) => boolean): Promise<LettersOfType[]> {
-  const rows = await namedBatch(env.DB, {
+  const states = {
     open: selectRecentLetters("open"),
     replayed: selectRecentLetters("replayed"),
     skipped: selectRecentLetters("skipped"),
-  });
+  };
+  const rows = await Promise.all(cellsOf(env).map(({ DB }) => namedBatch(DB, states)));
   const sums = new Map<string, { queue: string; type: string; captured: number; open: number }>();
-  for (const [state, found] of Object.entries(rows)) {
+  for (const [state, found] of rows.flatMap(Object.entries) as [string, Row[]][]) {
     for (const row of found) {
       const queue = String(row.queue);
       const said = String(row.message_type ?? "");

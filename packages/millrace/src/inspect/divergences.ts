@@ -1,10 +1,11 @@
 import * as z from "zod";
 import type { Asker } from "../access/may-ask.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
+import { cellsOf } from "../contract/cells.ts";
 import { timestamp } from "../contract/row.ts";
 import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import type { Page, PageRequest } from "../store/d1/paging.ts";
-import { query } from "../store/d1/retry.ts";
+import { query, type Row } from "../store/d1/retry.ts";
 import { rowPage } from "../store/d1/rows.ts";
 import { MAX_COUNTED } from "../store/health.ts";
 
@@ -45,17 +46,30 @@ export function listDivergences(
     (row) => ({ at: Number(row.first_seen_at), id: row.what + BESIDE + row.kind }),
     (before, limit) => {
       const [what, one] = partsOf(before.id);
-      return query(
-        env.DB,
+      return ofCells(
+        env,
+        by,
         sql`
           SELECT kind, what, says AS detail, state, first_at AS first_seen_at, seen_at AS last_seen_at, times, mends, ended_at
           FROM millrace_divergences
           WHERE ${visibleTo(by)} AND state = ${state} ${andEquals(fragment("kind"), kind)}
             AND (first_at, what, kind) < (${before.at}, ${what}, ${one})
           ORDER BY first_at DESC, what DESC, kind DESC LIMIT ${limit}`,
-      );
+      ).then((rows) => rows.toSorted(newestFirst).slice(0, limit));
     },
   );
+}
+
+/** The rows of all cells for the scope `observe`; otherwise the rows of the caller's cell. */
+async function ofCells<T extends object = Row>(env: EngineEnv, { scopes }: Asker, statement: Statement): Promise<T[]> {
+  const cells = scopes.includes("observe") ? cellsOf(env) : [env];
+  return (await Promise.all(cells.map(({ DB }) => query<T>(DB, statement)))).flat();
+}
+
+function newestFirst(one: Row, other: Row): number {
+  const [a, b] = [one, other].map(({ first_seen_at, what, kind }) => [Number(first_seen_at), String(what), String(kind)] as const);
+  const at = [0, 1, 2].find((place) => a?.[place] !== b?.[place]);
+  return at === undefined || (a?.[at] ?? 0) > (b?.[at] ?? 0) ? -1 : 1;
 }
 
 const BESIDE = "--";
@@ -66,14 +80,17 @@ function partsOf(id: string): [what: string, kind: string] {
 }
 
 export async function countDivergences(env: EngineEnv, by: Asker): Promise<Readonly<Record<string, number>>> {
-  const counts = await query<{ kind: string; count: number }>(
-    env.DB,
+  const counts = await ofCells<{ kind: string; count: number }>(
+    env,
+    by,
     sql`
       SELECT kind, count(*) AS count FROM (SELECT kind FROM millrace_divergences
         WHERE ${visibleTo(by)} AND state = 'open' LIMIT ${MAX_COUNTED})
       GROUP BY kind ORDER BY kind`,
   );
-  return Object.fromEntries(counts.map(({ kind, count }) => [kind, count]));
+  const open: Record<string, number> = {};
+  for (const { kind, count } of counts) open[kind] = (open[kind] ?? 0) + count;
+  return open;
 }
 
 function visibleTo({ tenantId, scopes }: Asker): Statement {

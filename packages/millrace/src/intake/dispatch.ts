@@ -1,10 +1,13 @@
 import { type EngineEnv, queuePrefix } from "../contract/bindings.ts";
+import { cellCount } from "../contract/cells.ts";
 import { logLine } from "../contract/log-line.ts";
+import { isTenant } from "../contract/tenant.ts";
+import { cellsFor } from "../store/cells.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { ownOf } from "../topology/consumer.ts";
 import { consumeCommands } from "./consume/commands.ts";
 import { consumeEvents } from "./consume/events.ts";
-import type { OnCaptured } from "./consumer.ts";
+import type { Consumer, OnCaptured } from "./consumer.ts";
 import { consumeDeadLetters } from "./letters/dead-letters.ts";
 
 /** Handles a batch. The handler `others` gets batches of queues that are not in the catalog. */
@@ -23,11 +26,43 @@ export function dispatchTo(catalog: Catalog, onCaptured: OnCaptured): Dispatch {
     const prefix = queuePrefix(env);
     // A queue without the prefix belongs to another environment in the same account.
     const consumer = batch.queue.startsWith(prefix) ? byQueue.get(batch.queue.slice(prefix.length)) : undefined;
-    if (consumer) return void (await consumer.handle(batch, env));
+    if (consumer) return void (await (cellCount(env) === 1 ? consumer.handle(batch, env) : handleInCells(consumer, batch, env)));
     if (others) return void (await others(batch));
     const error =
       "This queue has no consumer in the catalog: its messages are returned to it. Add a consumer to the catalog, or remove the queue from wrangler.jsonc.";
     logLine("error", { log: "config_invalid", queue: batch.queue, error });
     batch.retryAll({ delaySeconds: 60 });
   };
+}
+
+/**
+ * Passes the messages of a batch to the consumer, separately for each cell. Messages without a valid tenant belong to the first cell. If
+ * the cells are unknown, the messages are handled as if their database did not answer.
+ */
+async function handleInCells(consumer: Consumer, batch: MessageBatch, env: EngineEnv): Promise<void> {
+  const tenants = batch.messages.map(({ body }) => tenantOf(body));
+  const known = tenants.flatMap((tenant) => tenant ?? []);
+  const cells = await cellsFor(env, known).catch((error: unknown) => {
+    const broken = { ...env, DB: unreachable(error) };
+    return new Map(known.map((tenant) => [tenant, broken]));
+  });
+  const groups = Map.groupBy(batch.messages.keys(), (at) => cells.get(tenants[at] ?? "") ?? env);
+  await Promise.all(
+    [...groups].map(([own, places]) => {
+      const messages = [...places].flatMap((at) => batch.messages[at] ?? []);
+      return consumer.handle({ queue: batch.queue, metadata: batch.metadata, messages } as unknown as MessageBatch, own);
+    }),
+  );
+}
+
+function tenantOf(body: unknown): string | undefined {
+  const tenant = (body as { tenant_id?: unknown } | null)?.tenant_id;
+  return typeof tenant === "string" && isTenant(tenant) ? tenant : undefined;
+}
+
+function unreachable(error: unknown): D1Database {
+  const refuse = () => {
+    throw error;
+  };
+  return { prepare: refuse, batch: refuse, exec: refuse, withSession: refuse, dump: refuse } as D1Database;
 }

@@ -1,4 +1,5 @@
 import { type EngineEnv, objectsIn } from "../contract/bindings.ts";
+import { cellsOf } from "../contract/cells.ts";
 import { keeperObject } from "../contract/keeper-stub.ts";
 import { gauge } from "../observe/metrics/gauges.ts";
 import type { Seen } from "../observe/metrics/vitals.ts";
@@ -13,9 +14,14 @@ export function keeperOf(env: EngineEnv): DurableObjectStub<Keeper> {
   return keeperObject(env) as unknown as DurableObjectStub<Keeper>;
 }
 
+/** Calls a method of the keepers of all cells, the keeper of the first cell first. */
+export function ofEveryKeeper<T>(env: EngineEnv, call: (keeper: DurableObjectStub<Keeper>) => Promise<T>): Promise<T[]> {
+  return Promise.all(cellsOf(env).map((cell) => call(keeperOf(cell))));
+}
+
 /**
- * Checks in the background that the keeper's alarm is set, at most once per minute and isolate. The platform drops an alarm that fails
- * repeatedly.
+ * Checks in the background that the alarms of all keepers are set, at most once per minute and isolate. The platform drops an alarm that
+ * fails repeatedly.
  */
 export function armKeeper(env: EngineEnv, ctx: Pick<ExecutionContext, "waitUntil">): void {
   // A missing KEEPER binding is reported elsewhere.
@@ -23,33 +29,48 @@ export function armKeeper(env: EngineEnv, ctx: Pick<ExecutionContext, "waitUntil
   if (objects === undefined) return;
   if (Math.abs(Date.now() - (armedAt.get(objects) ?? 0)) < BELIEVED_MS) return;
   armedAt.set(objects, Date.now());
-  ctx.waitUntil(
-    keeperOf(env)
-      .arm()
-      .catch(() => armedAt.delete(objects)),
-  );
+  ctx.waitUntil(ofEveryKeeper(env, async (keeper) => keeper.arm()).catch(() => armedAt.delete(objects)));
 }
 
 /**
  * Milliseconds since the keeper's last round started; null when the keeper's alarm was lost, or when the keeper does not answer within a
- * second.
+ * second. With several cells, the result is the age of the keeper with the oldest round.
  */
 export async function keeperAge(env: EngineEnv): Promise<number | null> {
   return Promise.race([
-    keeperOf(env)
-      .age()
-      .catch(() => null),
+    ofEveryKeeper(env, async (keeper) => keeper.age()).then(
+      (ages) => ages.reduce((oldest, age) => (oldest === null || age === null ? null : Math.max(oldest, age)), 0),
+      () => null,
+    ),
     scheduler.wait(1000).then(() => null),
   ]);
 }
 
 /** All counters and gauges of the deployment, including the keeper's age. */
 export async function metricsOf(env: EngineEnv): Promise<Pick<Seen, "ever" | "samples">> {
-  const { ever, samples, at } = (await keeperOf(env).metrics()) as unknown as Pick<Seen, "ever" | "samples" | "at">;
+  const seen = await ofEveryKeeper(env, async (keeper) => (await keeper.metrics()) as unknown as Pick<Seen, "ever" | "samples" | "at">);
+  const { ever, samples, at } = together(seen);
   return { ever, samples: [...samples, gauge("keeper_age_seconds", {}, Math.max(0, Date.now() - at) / 1000)] };
 }
 
 /** The counters and gauges of `metricsOf`, and also the counts per minute of the last minutes. */
 export async function vitalsOf(env: EngineEnv): Promise<Seen> {
-  return (await keeperOf(env).vitals()) as unknown as Seen;
+  return together(await ofEveryKeeper(env, async (keeper) => (await keeper.vitals()) as unknown as Seen));
+}
+
+/**
+ * The readings of all keepers as one reading. The first keeper has the counts of all cells. Equal gauges of several cells are added, except
+ * ages, of which the highest is shown.
+ */
+function together<T extends Pick<Seen, "samples">>(seen: readonly T[]): T {
+  const [first] = seen as readonly [T];
+  if (seen.length === 1) return first;
+  const all = seen.flatMap(({ samples }) => samples);
+  const groups = Map.groupBy(all, ({ name, labels }) => JSON.stringify([name, labels]));
+  const samples = [...groups.values()].flatMap((same) => {
+    const values = same.map(({ value }) => value);
+    const value = same[0]?.name.endsWith("_seconds") ? Math.max(...values) : values.reduce((sum, one) => sum + one, 0);
+    return same[0] === undefined ? [] : [{ ...same[0], value }];
+  });
+  return { ...first, samples };
 }

@@ -4,10 +4,13 @@ import { type AlertChanges, type AlertRule, changedRules } from "../alerts/rule.
 import { ALERT_RULES, KEEPER_LATE } from "../alerts/rules.ts";
 import { callOwed } from "../callbacks/owed.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
+import { cellOfObject, cellsOf, inCell } from "../contract/cells.ts";
 import { type Elsewhere, NOWHERE } from "../contract/elsewhere.ts";
+import { keeperObject } from "../contract/keeper-stub.ts";
 import { logLine } from "../contract/log-line.ts";
 import type { Portion } from "../contract/patience.ts";
 import { within } from "../contract/within.ts";
+import type { Sample } from "../observe/metrics/sample.ts";
 import { type AppGauges, type Seen, Vitals } from "../observe/metrics/vitals.ts";
 import { applyOpenActions } from "../operate/carry-out/carry-out.ts";
 import { type UndoneChild, undoChild } from "../operate/undo-child.ts";
@@ -55,6 +58,14 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
   #isLocal: boolean | undefined;
   #vitals: Vitals | undefined;
   readonly #standstill = new Standstill();
+
+  constructor(ctx: DurableObjectState, env: EngineEnv) {
+    // The name is stored, because an object that its alarm starts does not get its name.
+    const name = ctx.id.name ?? ctx.storage.kv.get<string>("name");
+    const cell = cellOfObject(name);
+    if (cell > 1) ctx.storage.kv.put("name", name);
+    super(ctx, inCell(env, cell));
+  }
 
   /**
    * Sets the alarm if the alarm is missing, because the platform drops an alarm that failed six times or ran out of memory. The call also
@@ -184,9 +195,24 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
 
   /** Updates the alerts. When the gauges cannot be read, no alert is resolved. */
   async #alert(lateMs: number): Promise<Portion> {
+    // The first cell's keeper raises the alerts of all cells. It also sets the alarms of the other keepers.
+    if (this.env.CELL !== undefined) return { did: 0, more: false };
     const { samples } = await this.#ownVitals().seen();
-    const gauges = [...samples, { name: KEEPER_LATE, labels: {}, value: lateMs / 1000 }];
+    const others = await Promise.all(
+      cellsOf(this.env)
+        .slice(1)
+        .map((cell) => this.#samplesOf(cell)),
+    );
+    const gauges = [...samples, ...others.flat(), { name: KEEPER_LATE, labels: {}, value: lateMs / 1000 }];
     return raiseAlerts(this.env, { rules: this.alertRules, catalog: this.duties.catalog, gauges });
+  }
+
+  async #samplesOf(cell: EngineEnv): Promise<readonly Sample[]> {
+    const keeper = keeperObject(cell) as unknown as Pick<Keeper, "age" | "metrics">;
+    const age = await keeper.age();
+    const lateMs = Math.max(0, (age ?? 0) - this.#period());
+    const { samples } = await keeper.metrics();
+    return [...samples, { name: KEEPER_LATE, labels: {}, value: lateMs / 1000 }];
   }
 
   #elsewhere(): Elsewhere {

@@ -1,5 +1,6 @@
 import { ARCHIVE_FOLDER, movedAt } from "../archive/object.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
+import { cellsOf } from "../contract/cells.ts";
 import { among, sql } from "../contract/sql.ts";
 import { atomically, query } from "../store/d1/retry.ts";
 import { selectPruned } from "../store/tombstones.ts";
@@ -15,6 +16,8 @@ const OBJECTS = 1000;
  * `keepMs` must cover references that no table contains: a message in a queue (14 days) and in its dead-letter queue (14 more).
  */
 export async function pruneObjects(env: EngineEnv, keepMs: number, from: string | null): Promise<Slice> {
+  // The cells share the bucket. The keeper of the first cell searches the databases of all cells.
+  if (env.CELL !== undefined) return { removed: 0, next: null };
   const prefix = from === null || from.startsWith("outputs/") ? "outputs/" : "payloads/";
   const { objects, truncated } = await env.PAYLOADS.list({ prefix, limit: OBJECTS, ...(from !== null && { startAfter: from }) });
   const before = Date.now() - keepMs;
@@ -38,12 +41,9 @@ export async function pruneArchived(env: EngineEnv, keepMs: number, from: string
 }
 
 async function unreferred(env: EngineEnv, prefix: string, keys: readonly string[]): Promise<string[]> {
-  if (prefix === "outputs/") {
-    const known = await instancesAmong(env, keys.map(instanceOf));
-    return keys.filter((key) => !known.has(instanceOf(key)));
-  }
-  const known = await refsAmong(env, keys.map(refOf));
-  return keys.filter((key) => !known.has(refOf(key)));
+  const [nameOf, referredAmong] = prefix === "outputs/" ? [instanceOf, instancesAmong] : [refOf, refsAmong];
+  const found = await Promise.all(cellsOf(env).map((cell) => referredAmong(cell, keys.map(nameOf))));
+  return keys.filter((key) => !found.some((known) => known.has(nameOf(key))));
 }
 
 const refOf = (key: string) => `r2://${key}`;

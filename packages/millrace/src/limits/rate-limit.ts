@@ -1,5 +1,6 @@
 import { DurableObject } from "cloudflare:workers";
 import { SharedWrite } from "../contract/shared-write.ts";
+import { cellOf } from "../store/cells.ts";
 import { query } from "../store/d1/retry.ts";
 import { type LimitName, listLimit } from "../store/limits.ts";
 import { type LimitSeen, seenOf } from "./look.ts";
@@ -89,10 +90,10 @@ export class RateLimit extends DurableObject<{ DB?: D1Database }> {
 
   /** Adds the limit to the tenant's list in the database. If the database does not respond, the next take repeats the addition. */
   #list(by: LimitName): void {
-    const { DB } = this.env;
-    if (!DB || this.#listedFor.has(by.tenantId)) return;
+    if (!this.env.DB || this.#listedFor.has(by.tenantId)) return;
     this.#listedFor.add(by.tenantId);
-    this.ctx.waitUntil(query(DB, listLimit(by)).catch(() => this.#listedFor.delete(by.tenantId)));
+    const listing = cellOf(this.env, by.tenantId).then(({ DB }) => DB && query(DB, listLimit(by)));
+    this.ctx.waitUntil(listing.catch(() => this.#listedFor.delete(by.tenantId)));
   }
 
   #now(): State {

@@ -1,6 +1,7 @@
 import { DurableObject } from "cloudflare:workers";
 import type { Statement } from "../contract/sql.ts";
 import { type Action, auditDone, type Operator } from "../store/actions.ts";
+import { cellOf } from "../store/cells.ts";
 import { query } from "../store/d1/retry.ts";
 import { type LockName, listLock, unlistLock } from "../store/locks.ts";
 import { FREE, type Holder, type Presence, queued, renewed, settled, type Turns, without } from "./turns.ts";
@@ -166,7 +167,8 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
   async #payAudit(): Promise<void> {
     const { owed = [] } = this.#state();
     for (const { by, action, isBroken } of owed) {
-      if (this.env.DB) await query(this.env.DB, auditDone(by, action, isBroken ? "applied" : "no_change"));
+      const { DB } = await cellOf(this.env, by.tenantId);
+      if (DB) await query(DB, auditDone(by, action, isBroken ? "applied" : "no_change"));
       const left = this.#state();
       this.#keep({ ...left, owed: (left.owed ?? []).filter((one) => one.action.id !== action.id) });
     }
@@ -207,8 +209,9 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
   /** Updates the list of locks in the background. The list is only for display. */
   #tell(statement: (lock: LockName) => Statement): void {
     const { lock } = this.#state();
-    const { DB } = this.env;
-    if (lock && DB) this.ctx.waitUntil(query(DB, statement(lock)).catch(() => {}));
+    if (!lock || !this.env.DB) return;
+    const telling = cellOf(this.env, lock.tenantId).then(({ DB }) => DB && query(DB, statement(lock)));
+    this.ctx.waitUntil(telling.catch(() => {}));
   }
 
   #state(): State {

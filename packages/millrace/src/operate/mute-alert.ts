@@ -1,4 +1,5 @@
 import type { EngineEnv } from "../contract/bindings.ts";
+import { inCell } from "../contract/cells.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
@@ -12,15 +13,16 @@ export const MAX_MUTE_MS = 30 * 86_400_000;
 
 /**
  * Mutes an alert, and later alerts of its rule and group, until the time `until` in milliseconds since 1970. Null ends the mute. A muted
- * alert stays in the list. The action is audited under the operator's tenant. Errors: `alert_not_found`.
+ * alert stays in the list. The action is audited under the operator's tenant, in the first cell. Errors: `alert_not_found`.
  */
 export async function mute(
-  env: EngineEnv,
+  given: EngineEnv,
   by: Operator,
   id: string,
   until: number | null,
   reason: string,
 ): Promise<{ action_id: string; changed: boolean }> {
+  const env = inCell(given);
   const actionId = crypto.randomUUID();
   const detail = until === null ? {} : { until: isoOf(until) };
   const [found] = await query<{ muted: number | null }>(env.DB, sql`SELECT muted_until AS muted FROM millrace_alerts WHERE id = ${id}`);

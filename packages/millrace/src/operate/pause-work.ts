@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { Asker } from "../access/may-ask.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
+import { cellsOf } from "../contract/cells.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { unknownName } from "../contract/known-fields.ts";
 import { sql } from "../contract/sql.ts";
@@ -101,10 +102,13 @@ export async function actOnWork(
     before: { state: from, ...(before && { by: before.actor, reason: before.reason }) },
     after: { state: to },
   };
+  const change = isPause ? insertPause(pause) : endPause(id);
   await perform(env, by, action, {
-    change: isPause ? insertPause(pause) : endPause(id),
+    change,
     refused: () => ({ why: whyNot(verb, work, before), from: to, to }),
   });
+  // A request that fails between two cells can be repeated after the opposite action.
+  if (allTenants) for (const { DB } of cellsOf(env)) if (DB !== env.DB) await query(DB, change);
   return { action_id: action.id, bulk_action_id };
 }
 

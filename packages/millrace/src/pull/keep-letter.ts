@@ -3,6 +3,7 @@ import { causeId } from "../contract/cause.ts";
 import { digest } from "../contract/ids.ts";
 import { logLine } from "../contract/log-line.ts";
 import { countLetters } from "../observe/metrics/runs.ts";
+import { cellOf } from "../store/cells.ts";
 import { query } from "../store/d1/retry.ts";
 import { type DeadLetter, insertDeadLetters } from "../store/dead-letters.ts";
 import type { PullLetter } from "./definition.ts";
@@ -37,7 +38,7 @@ export async function keepLetter(letter: PullLetter, env: EngineEnv): Promise<vo
     ...{ reason, error: WHY[reason], attempts, firstAt, step: null, upstreamStatus: null, firstAttemptAt: null, lastAttemptAt: null },
     cause: causeId({ place: queue, code: reason, message: WHY[reason] }),
   };
-  await query(env.DB, insertDeadLetters(JSON.stringify([row])));
+  await query((await cellOf(env, tenantId)).DB, insertDeadLetters(JSON.stringify([row])));
   countLetters(env, [row]);
   logLine("warn", { log: "dead_letter", queue, dead_letter: row.id, code: reason });
 }

@@ -2,7 +2,7 @@ import pRetry from "p-retry";
 import { type EngineEnv, objectBinding } from "../contract/bindings.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
 import { placed } from "../contract/location.ts";
-import { recorderName, shardsOf } from "../contract/recorder-name.ts";
+import { recorderName } from "../contract/recorder-name.ts";
 import { asUnavailable, comeBackMs, troubleOf } from "../store/d1/trouble.ts";
 import type { Recorder } from "./recorder.ts";
 
@@ -42,7 +42,7 @@ const RESTART = { retries: 6, minTimeout: 50, maxTimeout: 2000, randomize: true,
  */
 export function recorderOf(env: EngineEnv, instanceId: string): RecorderClient {
   const objects = objectBinding(env, "RECORDER");
-  const id = objects.idFromName(recorderName(instanceId, shardsOf(env)));
+  const id = objects.idFromName(recorderName(env, instanceId));
   const connect = () => objects.get(id, placed(env)) as unknown as Record<keyof RecorderClient, (...args: unknown[]) => Promise<never>>;
   let recorder = connect();
   const call =

@@ -5,7 +5,7 @@ import { codeOf } from "../contract/errors.ts";
 import type { Flow } from "../contract/flow.ts";
 import { placed } from "../contract/location.ts";
 import { laneIn } from "../contract/queue.ts";
-import { gathererName, shardsOf } from "../contract/recorder-name.ts";
+import { gathererName } from "../contract/recorder-name.ts";
 import { type RowStatement, type Statement, textChunks } from "../contract/sql.ts";
 import { within } from "../contract/within.ts";
 import { namedBatch } from "../store/d1/named.ts";
@@ -259,7 +259,7 @@ export async function acceptGathered(env: EngineEnv, commands: readonly Arrival[
   const isLarge = commands.length > BOUNDS.groupCommands || charactersOf(commands) > BOUNDS.groupCharacters;
   if (isLarge || Date.now() < gatherer.avoidedUntil) return { isUnclear: false };
   const objects = objectBinding(env, "RECORDER");
-  const id = objects.idFromName(gathererName(commands[0]?.id ?? "", shardsOf(env)));
+  const id = objects.idFromName(gathererName(env, commands[0]?.id ?? ""));
   try {
     const object = objects.get(id, placed(env)) as unknown as Gathering;
     return (

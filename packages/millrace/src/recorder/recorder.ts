@@ -1,5 +1,6 @@
 import { DurableObject } from "cloudflare:workers";
 import type { EngineEnv } from "../contract/bindings.ts";
+import { cellOfObject, inCell } from "../contract/cells.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import type { EntryKey } from "../contract/ids.ts";
@@ -54,6 +55,10 @@ export class Recorder extends DurableObject<EngineEnv> {
   readonly #passes = new KnownPasses();
   readonly #gatherer = new Gatherer(this.env);
   #writesCounts = false;
+
+  constructor(ctx: DurableObjectState, env: EngineEnv) {
+    super(ctx, inCell(env, cellOfObject(ctx.id.name)));
+  }
 
   /** True if no earlier replay of the instance can have begun a step. The recorder answers from memory, without a read of the database. */
   async begin(instanceId: string, pass: string, createdMs: number): Promise<boolean> {

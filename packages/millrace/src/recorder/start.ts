@@ -64,7 +64,7 @@ export async function startInstances(env: EngineEnv, instances: readonly Startab
           workflowBinding(env, workflow).createBatch({
             instances: chunk.map((instance) => ({
               id: platformId(instance.id, instance.undo ?? null),
-              params: paramsOf(instance, occasion),
+              params: { ...paramsOf(instance, occasion), ...(env.CELL !== undefined && { cell: env.CELL }) },
               retention: { successRetention: resultsKeptMs(workflow), errorRetention: `${REMEMBERED_DAYS} days` },
               ...placed(env),
             })),

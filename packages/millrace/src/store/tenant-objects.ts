@@ -1,7 +1,8 @@
-import { hasEngine } from "../contract/bindings.ts";
+import { type EngineEnv, hasEngine } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { among, now, type Statement, sql } from "../contract/sql.ts";
 import { within } from "../contract/within.ts";
+import { cellOf } from "./cells.ts";
 import { query } from "./d1/retry.ts";
 
 /** A Durable Object that may contain a tenant's data, or the R2 object into which the keeper is moving instances of the tenant. */
@@ -68,12 +69,13 @@ export class Registration {
    * not be registered. An object that is not registered must not store any data.
    */
   make(object: TenantObject): Promise<void> | undefined {
-    return this.#isThere || !hasEngine(this.#env) ? undefined : this.#register(this.#env.DB, object);
+    return this.#isThere || !hasEngine(this.#env) ? undefined : this.#register(this.#env, object);
   }
 
-  async #register(db: D1Database, object: TenantObject): Promise<void> {
+  async #register(env: EngineEnv, object: TenantObject): Promise<void> {
     try {
-      await within(query(db, registerObject(object)));
+      const { DB } = await cellOf(env, object.tenantId);
+      await within(query(DB, registerObject(object)));
     } catch (cause) {
       throw new MillraceError("unavailable", "The database did not register this object with its tenant. Nothing was stored: try again.", {
         cause,

@@ -1,8 +1,10 @@
+import type { EngineEnv } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import { messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
 import type { SteerRequest } from "../lanes/turns-stub.ts";
 import { auditDone, operatorOf } from "../store/actions.ts";
+import { cellOf } from "../store/cells.ts";
 import { atomically } from "../store/d1/retry.ts";
 
 /** An operator's completed or refused action on a lane. The audit row of the action is not written yet. */
@@ -22,12 +24,12 @@ const PAUSE_MS = 10_000;
  * audit row is in the database.
  */
 export class Audits {
-  readonly #db: D1Database;
+  readonly #env: EngineEnv;
   readonly #kv: SyncKvStorage;
   #triedAt = 0;
 
-  constructor(db: D1Database, kv: SyncKvStorage) {
-    this.#db = db;
+  constructor(env: EngineEnv, kv: SyncKvStorage) {
+    this.#env = env;
     this.#kv = kv;
   }
 
@@ -55,7 +57,8 @@ export class Audits {
     );
     try {
       await crashPoint("L15 lane changed, not audited");
-      await atomically(this.#db, rows);
+      const { DB } = await cellOf(this.#env, owed[0]?.tenantId ?? "");
+      await atomically(DB, rows);
       const written = new Set(owed.map(({ actionId }) => actionId));
       const left = this.#owed.filter(({ actionId }) => !written.has(actionId));
       if (left.length > 0) this.#kv.put("audits", left);

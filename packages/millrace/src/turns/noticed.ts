@@ -1,7 +1,9 @@
+import type { EngineEnv } from "../contract/bindings.ts";
 import { messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
 import type { LaneName } from "../lanes/lane-name.ts";
 import type { LaneStanding } from "../lanes/turns-stub.ts";
+import { cellOf } from "../store/cells.ts";
 import { query } from "../store/d1/retry.ts";
 import { forgetLane, noteLane } from "../store/lanes.ts";
 
@@ -12,7 +14,7 @@ const NOTE_EVERY_MS = 10_000;
 
 /** The database row by which operators find a stuck lane. A lane that makes progress has no such row. */
 export class Noticed {
-  readonly #db: D1Database;
+  readonly #env: EngineEnv;
   readonly #kv: SyncKvStorage;
   /** The content of the lane's row. Undefined if the lane has no row, or if this object was recreated and has not read the row. */
   #said: string | undefined;
@@ -20,8 +22,8 @@ export class Noticed {
   /** The present write of the row, or the final removal of the row. */
   #writing: Promise<void> | undefined;
 
-  constructor(db: D1Database, kv: SyncKvStorage) {
-    this.#db = db;
+  constructor(env: EngineEnv, kv: SyncKvStorage) {
+    this.#env = env;
     this.#kv = kv;
   }
 
@@ -47,7 +49,7 @@ export class Noticed {
   async close({ tenant, lane, key }: LaneName): Promise<void> {
     while (this.#writing !== undefined) await this.#writing;
     if (tenant === null || !this.isThere) return;
-    const removed = query(this.#db, forgetLane({ tenantId: tenant, lane, key }));
+    const removed = cellOf(this.#env, tenant).then(({ DB }) => query(DB, forgetLane({ tenantId: tenant, lane, key })));
     this.#writing = removed.then(
       () => undefined,
       () => {
@@ -69,15 +71,16 @@ export class Noticed {
   async #write(standing: LaneStanding, tenant: string): Promise<void> {
     const { lane, key, state, why, depth, oldest_at: oldestAt, head, ahead } = standing;
     try {
+      const { DB } = await cellOf(this.#env, tenant);
       const isStill = (standsSince(standing) ?? Number.POSITIVE_INFINITY) <= Date.now();
       if (isStill) {
         const row = { tenantId: tenant, lane, key, state, why, depth, oldestAt, head: head && JSON.stringify(head) };
         // The flag is stored before the row, because a row without this flag would never be removed.
         this.#kv.put("noted", true);
-        await query(this.#db, noteLane({ ...row, ahead: JSON.stringify(ahead) }));
+        await query(DB, noteLane({ ...row, ahead: JSON.stringify(ahead) }));
         this.#said = wordsOf(standing);
       } else {
-        await query(this.#db, forgetLane({ tenantId: tenant, lane, key }));
+        await query(DB, forgetLane({ tenantId: tenant, lane, key }));
         this.#kv.delete("noted");
         this.#said = undefined;
       }

@@ -1,3 +1,4 @@
+import type { EngineEnv } from "../contract/bindings.ts";
 import { messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
 import { query } from "../store/d1/retry.ts";
@@ -29,10 +30,11 @@ export function lookPauseMs(places: readonly Place[], lookedAt: number): number 
  * Reads in one query the status of instances without a reported end. The function never throws, because the next poll reads the status
  * again.
  */
-export async function askDatabase(db: D1Database, tenantId: string, places: Places): Promise<void> {
+export async function askDatabase(env: Promise<Pick<EngineEnv, "DB">>, tenantId: string, places: Places): Promise<void> {
   const ids = places.all.map(({ id }) => id);
   try {
-    const statuses = await statusesOf(db, tenantId, ids);
+    const { DB } = await env;
+    const statuses = await statusesOf(DB, tenantId, ids);
     for (const { id, failed } of [...places.all]) {
       const status = statuses.get(id);
       if (status === "errored" || status === "skipped") places.end(id, { status, error: null });
@@ -42,7 +44,7 @@ export async function askDatabase(db: D1Database, tenantId: string, places: Plac
       else if (status !== undefined || failed === null) places.free([id]);
     }
     const unseen = places.all.filter(({ id, since }) => since < Date.now() - UNSEEN_MS && UNSEEN.has(statuses.get(id) ?? "running"));
-    if (unseen.length > 0) await query(db, lookNow(unseen.map(({ id }) => id)));
+    if (unseen.length > 0) await query(DB, lookNow(unseen.map(({ id }) => id)));
   } catch (error) {
     logLine("warn", { log: "turn_look", error: messageOf(error) });
   }

@@ -7,6 +7,7 @@ import type { Gate } from "../lanes/gate.ts";
 import { LaneObject, type Steered } from "../lanes/lane-object.ts";
 import type { Posted } from "../lanes/message.ts";
 import type { LaneStanding, LaneTurns, RunEnd, SteerAnswer, SteerRequest, Turn } from "../lanes/turns-stub.ts";
+import { cellOf } from "../store/cells.ts";
 import { Audits } from "./audits.ts";
 import type { EngineLane } from "./lane-consumers.ts";
 import { Noticed } from "./noticed.ts";
@@ -22,9 +23,9 @@ import { Tries } from "./tries.ts";
  */
 export class TurnsObject extends LaneObject implements LaneTurns {
   protected readonly lanes: ReadonlyMap<string, EngineLane> = new Map();
-  readonly #audits = new Audits(this.#env.DB, this.ctx.storage.kv);
+  readonly #audits = new Audits(this.#env, this.ctx.storage.kv);
   readonly #tries = new Tries(this.ctx.storage.kv);
-  #noticed = new Noticed(this.#env.DB, this.ctx.storage.kv);
+  #noticed = new Noticed(this.#env, this.ctx.storage.kv);
   #places: Places | undefined;
   /** The instance that each message of the current batch started, by message id. */
   readonly #became = new Map<string, { instanceId: string; isNew: boolean }>();
@@ -61,7 +62,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     // row is erased without an await, so that messages which are sent later are stored.
     if (this.#noticed.isThere) await this.#noticed.close(this.laneName());
     const erased = super.erase();
-    this.#noticed = new Noticed(this.#env.DB, this.ctx.storage.kv);
+    this.#noticed = new Noticed(this.#env, this.ctx.storage.kv);
     this.#places = undefined;
     this.#became.clear();
     return erased;
@@ -175,7 +176,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     this.#inHand = true;
     this.#became.clear();
     this.#early.clear();
-    const outcomes = await lane.taker.handle(batch, env, (message) => this.#tries.of(message));
+    const outcomes = await lane.taker.handle(batch, await cellOf(env, this.laneName().tenant ?? ""), (message) => this.#tries.of(message));
     for (const message of batch.messages) {
       const outcome = outcomes.get(message);
       const instanceId = outcome?.did === "started" || outcome?.did === "duplicate" ? lane.instanceOf(message.body) : undefined;
@@ -250,7 +251,8 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     if (!places || places.all.length === 0) return;
     this.#looksNow = false;
     this.#lookedAt = Date.now();
-    await askDatabase(this.#env.DB, this.laneName().tenant ?? "", places);
+    const tenant = this.laneName().tenant ?? "";
+    await askDatabase(cellOf(this.#env, tenant), tenant, places);
   }
 
   #standing(): LaneStanding {

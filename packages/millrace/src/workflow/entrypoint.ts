@@ -1,5 +1,6 @@
 import { WorkflowEntrypoint, type WorkflowEvent, type WorkflowStep } from "cloudflare:workers";
 import { assertBound, type EngineEnv } from "../contract/bindings.ts";
+import { inCell } from "../contract/cells.ts";
 import { type Envelope, parseEnvelope } from "../contract/envelope.ts";
 import { MillraceError, readable } from "../contract/errors.ts";
 import { checkedHops } from "../contract/hops.ts";
@@ -51,7 +52,7 @@ export function entrypoint<Payload>(definition: WorkflowDefinition<Payload>, cat
     override async run(event: Readonly<WorkflowEvent<Params>>, steps: WorkflowStep): Promise<unknown> {
       // The error is thrown unchanged, because the platform would not store the message of an error that ends a step at once.
       assertBound(this.env);
-      return passThrough(definition, { env: this.env, event, steps, deployment: catalog });
+      return passThrough(definition, { env: inCell(this.env, event.payload.cell), event, steps, deployment: catalog });
     }
   };
 }
@@ -75,7 +76,8 @@ export function runs(catalog: Deployment & { readonly workflows: readonly AnyWor
     override async run(event: Readonly<WorkflowEvent<Params>>, steps: WorkflowStep): Promise<unknown> {
       assertBound(this.env);
       const definition = byName.get(event.payload.workflow ?? "");
-      if (definition !== undefined) return passThrough(definition, { env: this.env, event, steps, deployment: catalog });
+      const env = inCell(this.env, event.payload.cell);
+      if (definition !== undefined) return passThrough(definition, { env, event, steps, deployment: catalog });
       throw new MillraceError(
         "config_invalid",
         `Runs has no workflow "${event.payload.workflow}": this deployment does not contain it. Add it to the workflows of millrace({ … }), deploy, then retry.`,

@@ -13,6 +13,7 @@ import { traceAccepted } from "../../observe/traces/message.ts";
 import { acceptGathered, commitCommands, untilDue } from "../../recorder/gather.ts";
 import { relay } from "../../recorder/relay.ts";
 import { startInstances } from "../../recorder/start.ts";
+import { cellOf } from "../../store/cells.ts";
 import type { AcceptedRow } from "../../store/instances/accept.ts";
 import type { Identity, KeyHolder, KnownRow } from "../../store/instances/keys.ts";
 import { isSamePayload } from "../../store/tombstones.ts";
@@ -153,8 +154,9 @@ export async function acceptCommands(
   requests: readonly UntypedRequest[],
   also: readonly (Statement | RowStatement)[] = [],
 ): Promise<(Accepted | MillraceError)[]> {
-  const prepared = await Promise.all(requests.map((request) => prepare(env, catalog, by, request).catch(asRefusal)));
-  const answers = await accept(env, catalog, requests, prepared, { also });
+  const own = await cellOf(env, by.tenantId);
+  const prepared = await Promise.all(requests.map((request) => prepare(own, catalog, by, request).catch(asRefusal)));
+  const answers = await accept(own, catalog, requests, prepared, { also });
   return answers.map((answer) => answer ?? rowIsLost());
 }
 

@@ -7,6 +7,7 @@ import { queueFor } from "../../contract/queue.ts";
 import { nextHop } from "../../contract/trace.ts";
 import { traceAccepted } from "../../observe/traces/message.ts";
 import { relay } from "../../recorder/relay.ts";
+import { cellOf } from "../../store/cells.ts";
 import { namedBatch } from "../../store/d1/named.ts";
 import { type KnownEvent, selectStated } from "../../store/stated-events.ts";
 import type { Catalog } from "../../topology/catalog.ts";
@@ -54,7 +55,8 @@ export async function stateEvents(
   by: Requester,
   requests: readonly EventRequest[],
 ): Promise<(Stated | MillraceError)[]> {
-  const prepared = await Promise.all(requests.map((request) => prepare(env, catalog, by, request).catch(asRefusal)));
+  const own = await cellOf(env, by.tenantId);
+  const prepared = await Promise.all(requests.map((request) => prepare(own, catalog, by, request).catch(asRefusal)));
   const asked = prepared.filter((one): one is Statable => !(one instanceof MillraceError));
   if (asked.length === 0) return prepared as MillraceError[];
   const startedAt = Date.now();
@@ -62,7 +64,7 @@ export async function stateEvents(
   // If several events in one request have equal keys, only the first event is accepted, as if each event had a separate request.
   const firsts = asked.filter((one, index) => asked.findIndex(({ id }) => id === one.id) === index);
   await crashPoint("A01 before an event commits");
-  const written = await namedBatch(env.DB, { ...insertStated(firsts), known: selectStated(firsts.map(({ id }) => id)) });
+  const written = await namedBatch(own.DB, { ...insertStated(firsts), known: selectStated(firsts.map(({ id }) => id)) });
   const fresh = new Set(written.fresh.map(({ id }) => String(id)));
   const known = new Map((written.known as unknown as KnownEvent[]).map((row) => [row.id, row]));
   await crashPoint("A03 event committed, not sent");

@@ -1,7 +1,8 @@
 import { waitUntil } from "cloudflare:workers";
 import { type EngineEnv, objectBinding, objectsIn } from "../../contract/bindings.ts";
+import { inCell } from "../../contract/cells.ts";
 import { placed } from "../../contract/location.ts";
-import { recorderName, shardsOf } from "../../contract/recorder-name.ts";
+import { recorderName } from "../../contract/recorder-name.ts";
 import { troubleOf } from "../../store/d1/trouble.ts";
 import type { CounterName, HistogramName, LabelsOf } from "./series.ts";
 import { addAll, addCount, addObserved, isEmpty, type Tally } from "./tally.ts";
@@ -67,7 +68,10 @@ function inBackground(work: () => Promise<void>): void {
   }
 }
 
-/** Sends the counts to the isolate's recorder. The counts of a failed call are lost, never counted twice. */
+/**
+ * Sends the counts to the isolate's recorder in the first cell, which stores the counts of all cells. The counts of a failed call are lost,
+ * never counted twice.
+ */
 export async function handOver(env: EngineEnv): Promise<void> {
   if (isEmpty(held.tally)) return;
   const { tally } = held;
@@ -75,7 +79,7 @@ export async function handOver(env: EngineEnv): Promise<void> {
   held.handedAt = Date.now();
   held.isolate ||= crypto.randomUUID();
   try {
-    await recorderOfIsolate(env).tally(tally);
+    await recorderOfIsolate(inCell(env)).tally(tally);
   } catch (error) {
     if (troubleOf(error) === "overloaded") addAll(held.tally, tally);
   }
@@ -87,7 +91,7 @@ interface Tallying {
 
 function recorderOfIsolate(env: EngineEnv): Tallying {
   const objects = objectBinding(env, "RECORDER");
-  const id = objects.idFromName(recorderName(held.isolate, shardsOf(env)));
+  const id = objects.idFromName(recorderName(env, held.isolate));
   return objects.get(id, placed(env)) as unknown as Tallying;
 }
 

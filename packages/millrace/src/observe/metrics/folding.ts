@@ -1,4 +1,5 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
+import { inCell } from "../../contract/cells.ts";
 import { type CountsRow, SPAN_MS, selectCountsAt, selectCountsBetween, selectEver, writeCounts, writeEver } from "../../store/counts.ts";
 import { namedBatch } from "../../store/d1/named.ts";
 import { removeTallies, selectTallies, type TallyRow } from "../../store/tallies.ts";
@@ -35,8 +36,9 @@ export async function readCounted(env: Pick<EngineEnv, "DB">, at: number): Promi
   return { ever: sumOf([ever ? tallyOf(ever) : {}, ...tallies.map(tallyOf)]), minutes, at };
 }
 
-/** The counts of each of the last hours, by the start of the hour. The counts of the last minute may be missing. */
-export async function readHours({ DB }: Pick<EngineEnv, "DB">, at: number, hours: number): Promise<Map<number, Tally>> {
+/** The counts of each of the last hours in all cells, by the start of the hour. The counts of the last minute may be missing. */
+export async function readHours(env: Pick<EngineEnv, "DB">, at: number, hours: number): Promise<Map<number, Tally>> {
+  const { DB } = inCell(env);
   const first = (Math.floor(at / SPAN_MS.hour) - hours + 1) * SPAN_MS.hour;
   const { rows } = await namedBatch(DB, { rows: selectCountsBetween("hour", first, Number.MAX_SAFE_INTEGER) });
   return new Map((rows as unknown as CountsRow[]).map((row) => [row.at, tallyOf(row)]));

@@ -1,4 +1,5 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
+import { inCell } from "../../contract/cells.ts";
 import { messageOf } from "../../contract/errors.ts";
 import { logLine } from "../../contract/log-line.ts";
 import { within } from "../../contract/within.ts";
@@ -66,11 +67,12 @@ export class Vitals {
 
   async #read(): Promise<Seen> {
     const at = Date.now();
-    if (Math.abs(at - this.#foldedAt) >= FOLD_MS) {
+    // The first cell has the counts of all cells.
+    if (this.env.CELL === undefined && Math.abs(at - this.#foldedAt) >= FOLD_MS) {
       this.#foldedAt = at;
       await foldTallies(this.env);
     }
-    const counted = await readCounted(this.env, at);
+    const counted = await readCounted(inCell(this.env), at);
     const own = await readGauges(this.env, this.consumers, counted);
     this.#seen = { ...counted, samples: [...own, ...(await this.#ofApp(own))] };
     return this.#seen;

@@ -1,0 +1,83 @@
+import { cellCount, inCell, openCells } from "../contract/cells.ts";
+import { sha256 } from "../contract/sha256.ts";
+import { among, type Statement, sql } from "../contract/sql.ts";
+import { atomically, query } from "./d1/retry.ts";
+
+/** How long an isolate caches the cell of a tenant, in milliseconds. A tenant may move only while it has been stopped for this time. */
+const CACHED_MS = 60_000;
+const MAX_CACHED = 10_000;
+
+const cache = new Map<string, { cell: number; until: number }>();
+
+interface Placed {
+  tenant_id: string;
+  cell: number;
+}
+
+/**
+ * The env of a tenant's cell. The first use of a tenant chooses its cell, which is stored in the first cell's database. With one cell, the
+ * function returns the given env. Errors: `unavailable` if the database does not answer.
+ */
+export async function cellOf<Env extends object>(env: Env, tenantId: string): Promise<Env> {
+  if (cellCount(env) === 1) return env;
+  if (tenantId === "") return inCell(env);
+  return (await cellsFor(env, [tenantId])).get(tenantId) as Env;
+}
+
+/** The envs of several tenants' cells, by tenant, with at most two queries. Errors: as `cellOf`. */
+export async function cellsFor<Env extends object>(env: Env, tenants: readonly string[]): Promise<Map<string, Env>> {
+  const now = Date.now();
+  const cells = new Map<string, number>();
+  const unknown = [...new Set(tenants)].filter((tenant) => {
+    const { cell, until } = cache.get(tenant) ?? { cell: 1, until: 0 };
+    if (until > now) cells.set(tenant, cell);
+    return until <= now;
+  });
+  if (unknown.length > 0) {
+    const found = await placed(inCell(env), unknown);
+    if (cache.size + found.length > MAX_CACHED) cache.clear();
+    for (const { tenant_id, cell } of found) {
+      cells.set(tenant_id, cell);
+      cache.set(tenant_id, { cell, until: now + CACHED_MS });
+    }
+  }
+  return new Map([...cells].map(([tenant, cell]) => [tenant, inCell(env, cell)]));
+}
+
+async function placed(first: object, tenants: readonly string[]): Promise<Placed[]> {
+  const { DB } = first as { DB: D1Database };
+  const found = await query<Placed>(DB, selectCells(tenants));
+  const known = new Set(found.map(({ tenant_id }) => tenant_id));
+  const fresh = tenants.filter((tenant) => !known.has(tenant));
+  if (fresh.length === 0) return found;
+  const [, stored = []] = await atomically(DB, [placeTenants(fresh, first), selectCells(fresh)]);
+  return [...found, ...(stored as unknown as Placed[])];
+}
+
+/** The cell of a new tenant. The tenant of alerts belongs to the first cell, whose keeper sends the notices. */
+function chosenCell(tenant: string, open: readonly number[], env: object): number {
+  if (tenant === ((env as { ALERTS_TENANT?: string }).ALERTS_TENANT || "millrace")) return 1;
+  return open[Number.parseInt(sha256(tenant).slice(0, 8), 16) % open.length] ?? 1;
+}
+
+export function selectCells(tenants: readonly string[]): Statement {
+  return sql`SELECT tenant_id, cell FROM millrace_cells WHERE tenant_id IN ${among(tenants)}`;
+}
+
+/**
+ * Stores the cells of new tenants. A tenant with a token, an instance, an action or a schedule in the first cell was used before the
+ * deployment had several cells, and stays there. A stored cell remains unchanged.
+ */
+export function placeTenants(tenants: readonly string[], env: object): Statement {
+  const open = openCells(env);
+  const chosen = tenants.map((tenant): Placed => ({ tenant_id: tenant, cell: chosenCell(tenant, open, env) }));
+  return sql`
+    INSERT INTO millrace_cells (tenant_id, cell)
+    SELECT t.value->>'tenant_id', iif(
+      EXISTS (SELECT 1 FROM millrace_tokens WHERE tenant_id = t.value->>'tenant_id')
+        OR EXISTS (SELECT 1 FROM millrace_instances WHERE tenant_id = t.value->>'tenant_id')
+        OR EXISTS (SELECT 1 FROM millrace_actions WHERE tenant_id = t.value->>'tenant_id')
+        OR EXISTS (SELECT 1 FROM millrace_schedules WHERE tenant_id = t.value->>'tenant_id'),
+      1, t.value->>'cell')
+    FROM json_each(${JSON.stringify(chosen)}) t WHERE true ON CONFLICT (tenant_id) DO NOTHING`;
+}

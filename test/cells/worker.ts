@@ -1,0 +1,68 @@
+import { defineCommand, defineConsumer, defineEvent, defineQueue, defineWorkflow, millrace, on, project, sql } from "millrace";
+import { defineLaneQueue, engineLanes } from "millrace/lanes";
+import { entrypoint } from "millrace/worker";
+import * as z from "zod";
+
+// A Worker with five databases, of which four are cells. Each order writes a row, and its event writes another.
+
+const Ordered = defineEvent({
+  type: "cells.ordered",
+  payload: z.object({ id: z.string() }),
+  subject: ({ id }) => id,
+  queue: defineQueue({ name: "cell-events" }),
+});
+
+const INTO = "INSERT INTO probe_rows (id, kind, name)";
+
+const row = (kind: string, tenant: string, id: string) =>
+  sql`${sql.fragment(INTO)} VALUES (${`${kind}/${tenant}/${id}`}, ${kind}, ${tenant})`;
+
+/** A repeated statement of `project` must change nothing. */
+const projected = (tenant: string, id: string) => ({
+  text: `${INTO} SELECT value->>'id', 'event', value->>'tenant' FROM json_each(?1) WHERE true ON CONFLICT DO NOTHING`,
+  row: { id: `event/${tenant}/${id}`, tenant },
+});
+
+const order = defineWorkflow({
+  name: "order",
+  input: z.object({ id: z.string() }),
+  key: ({ id }) => id,
+  async run({ input: { id }, step, envelope: { tenant_id: tenant } }) {
+    await step.commit("write", () => ({ statements: [row("order", tenant, id)], emit: [Ordered.from({ id })] }));
+    return tenant;
+  },
+});
+
+const ship = defineWorkflow({
+  name: "ship",
+  on: defineCommand({
+    type: "cells.ship",
+    payload: z.object({ id: z.string() }),
+    key: ({ id }) => id,
+    subject: () => "harbour",
+    queue: defineLaneQueue({ name: "ships" }),
+  }),
+  async run({ payload: { id }, step, envelope: { tenant_id: tenant } }) {
+    await step.commit("write", () => ({ statements: [row("ship", tenant, id)] }));
+  },
+});
+
+const { catalog, handler, ...classes } = millrace({
+  workflows: [order],
+  consumers: [
+    defineConsumer({ queue: ship.on.queue, starts: [ship], concurrency: 1, onFailure: "block" }),
+    defineConsumer({
+      queue: Ordered.queue,
+      routes: [
+        on(
+          Ordered,
+          project(({ payload: { id }, envelope: { tenant_id: tenant } }) => projected(tenant, id)),
+        ),
+      ],
+    }),
+  ],
+});
+export const { Runs, Recorder, Keeper } = classes;
+export class Lanes extends engineLanes(catalog) {}
+export class Ship extends entrypoint(ship, catalog) {}
+export { handler as default };
