@@ -58,6 +58,26 @@ it("deploy sets up an engine in an empty account with one command, and changes o
   expect(account.asked.filter(({ method, path }) => method === "POST" && !/query|subdomain/.test(path))).toEqual([]);
 }, 120_000);
 
+it("deploy creates and migrates the database of each cell, and a cell that is added later", async () => {
+  const account = await new Account().start();
+  const cells = (count: number) => ({
+    ...configuration(),
+    vars: { CELLS: count },
+    d1_databases: ["", "_2", "_3"].slice(0, count).map((cell) => ({ binding: `DB${cell}`, database_name: `shop${cell}` })),
+  });
+  const applied = () => contents(account).databases.map(({ name, engine, migrations }) => [name, engine.length, migrations.length]);
+  expect(await millrace(shop(cells(2)), account, deploy(account))).toMatchObject({ code: 0 });
+  expect(applied()).toEqual([
+    ["shop", 1, 1],
+    ["shop_2", 1, 1],
+  ]);
+  const folder = shop(cells(3));
+  const { said } = await millrace(folder, account, deploy(account, "--dry-run"));
+  expect(said).toMatch(/create {2}D1 databases of further cells: shop_3\n.*keep {4}D1 databases of further cells: shop_2\n/s);
+  expect(await millrace(folder, account, deploy(account))).toMatchObject({ code: 0 });
+  expect(applied()).toContainEqual(["shop_3", 1, 1]);
+}, 180_000);
+
 it("deploy --dry-run reads the account and changes nothing", async () => {
   const account = await new Account().start();
   const { code, said } = await millrace(shop(), account, deploy(account, "--dry-run"));

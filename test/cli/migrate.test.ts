@@ -31,8 +31,10 @@ function shop(second = "ALTER TABLE orders ADD COLUMN paid INTEGER;"): string {
 }
 
 /** Runs the command until it exits. */
-async function migrate(root: string, args: readonly string[], env: Record<string, string> = {}) {
-  const child = execFile(process.execPath, [join(ROOT, "packages/millrace/cli/launch.js"), "migrate", ...args], {
+const migrate = (root: string, args: readonly string[], env?: Record<string, string>) => millrace(root, ["migrate", ...args], env);
+
+async function millrace(root: string, args: readonly string[], env: Record<string, string> = {}) {
+  const child = execFile(process.execPath, [join(ROOT, "packages/millrace/cli/launch.js"), ...args], {
     cwd: root,
     env: { ...process.env, NO_COLOR: "1", ...env },
   });
@@ -55,6 +57,26 @@ it("migrate lists the missing migrations, applies them, and reports an up-to-dat
   const again = await migrate(root, []);
   expect(again.out).toContain("No migration is missing");
   expect(again.out).not.toContain("to apply ");
+});
+
+it("migrate applies the migrations to the local database of each cell, and a token is stored in the cell of its tenant", async () => {
+  const root = shop();
+  const d1_databases = [...CONFIG.d1_databases, { binding: "DB_2", database_name: "shop-2" }];
+  writeFileSync(join(root, "wrangler.jsonc"), JSON.stringify({ ...CONFIG, vars: { CELLS: 2 } }));
+  expect((await migrate(root, [])).err).toContain("binds no database as DB_2");
+  writeFileSync(join(root, "wrangler.jsonc"), JSON.stringify({ ...CONFIG, vars: { CELLS: 2 }, d1_databases }));
+  expect((await migrate(root, [])).out).toContain("Applied 6 to the database of `millrace dev`.");
+  const again = await migrate(root, []);
+  expect(again.out).toMatch(/applied {3}\S+0001_orders.sql {2}DB\n/);
+  expect(again.out).toMatch(/applied {3}\S+0001_orders.sql {2}DB_2\n/);
+  expect(again.out).toContain("No migration is missing");
+  const tokenOf = async (tenant: string) => (await millrace(root, ["token", "--tenant", tenant, "--actor", "ada"])).out;
+  expect(await tokenOf("initech")).toMatch(/^mr_[0-9a-f]{16}_/);
+  const token = await tokenOf("acme");
+  expect(token).toMatch(/^mr_x002[0-9a-f]{12}_/);
+  const id = token.slice(3, 19);
+  expect((await millrace(root, ["token", "list", "--tenant", "acme"])).out).toContain(id);
+  expect((await millrace(root, ["token", "revoke", id])).err).toContain(`Revoked: ${id}, of ada in acme`);
 });
 
 it("migrate --persist-to applies the migrations to the state of wrangler dev, which lists them as applied", async () => {

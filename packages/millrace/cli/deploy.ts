@@ -2,7 +2,7 @@ import { createInterface } from "node:readline/promises";
 import { type Call, Misuse, Refusal, runCommand } from "./command.ts";
 import { Account } from "./deploy/account.ts";
 import { applyRemotely, claimDatabase, lockDeployment, remoteDatabase } from "./deploy/migrations.ts";
-import { type Plan, planLines, planOf, secretsOf } from "./deploy/plan.ts";
+import { type DatabasePlan, type Plan, planLines, planOf, secretsOf } from "./deploy/plan.ts";
 import { type Deployed, KEY, type Resources, resourcesOf } from "./deploy/resources.ts";
 import { secretsIn, valuesOf, withSecretsFile } from "./deploy/secrets.ts";
 import { runProjectWrangler } from "./deploy/wrangler.ts";
@@ -11,7 +11,7 @@ import { localFindings } from "./doctor/local.ts";
 import { remoteFindings } from "./doctor/remote.ts";
 import { requireWrangler, shown } from "./local/wrangler.ts";
 import { readOptions } from "./options.ts";
-import { findProject, type Project } from "./project.ts";
+import { cellsOf, findProject, type Project } from "./project.ts";
 import { paint, say, seconds } from "./terminal.ts";
 import { configOf, readConfig } from "./wiring/config.ts";
 
@@ -98,16 +98,13 @@ interface Work {
  * Executes a deployment plan. No step of the plan changes an existing resource, so that a second call can continue after an interruption.
  */
 async function carryOut({ account, project, plan, wanted, place, values, step, stop }: Work): Promise<void> {
-  const { name } = wanted.database;
-  let { database } = plan;
   try {
-    if (database === undefined) {
-      step(`Creating the database "${name}" …`);
-      const body = { name, ...(place && { primary_location_hint: place }) };
-      const made = await account.make<{ uuid: string }>("/d1/database", `the database "${name}"`, body);
-      // If another deployment created the database after the plan, the database can have migrations and instances that are not in the plan.
-      if (!made) throw new Refusal(`The database "${name}" exists by now: the plan is out of date.`);
-      database = made.uuid;
+    const databases: { cell: Project; database: string; name: string; plan: DatabasePlan }[] = [];
+    for (const [at, cell] of cellsOf(project).entries()) {
+      const of = at === 0 ? plan : plan.cells[at - 1];
+      const { name } = (at === 0 ? wanted.database : wanted.cells[at - 1]) ?? wanted.database;
+      if (of === undefined) continue;
+      databases.push({ cell, name, plan: of, database: of.database ?? (await createDatabase({ account, place, step }, name)) });
     }
     for (const bucket of plan.buckets) await account.make("/r2/buckets", `the bucket "${bucket}"`, { name: bucket });
     if (plan.queues.length > 0) step(`Creating ${plan.queues.length} queues …`);
@@ -115,10 +112,12 @@ async function carryOut({ account, project, plan, wanted, place, values, step, s
     // The migrations are applied before the new code is deployed, because old code works with new tables, but new code fails with old
     // tables.
     step("Applying the migrations …");
-    if (plan.owner !== wanted.worker)
-      await claimDatabase(account, database, { name: wanted.worker, database: name, takes: plan.owner !== undefined });
-    const left = async () => (await remoteDatabase(account, project, database)).migrations;
-    await applyRemotely(project, plan.migrations, left, { account: account.id, stop });
+    for (const { cell, database, name, plan: of } of databases) {
+      if (of.owner !== wanted.worker)
+        await claimDatabase(account, database, { name: wanted.worker, database: name, takes: of.owner !== undefined });
+      const left = async () => (await remoteDatabase(account, project, database)).migrations;
+      await applyRemotely(cell, of.migrations, left, { account: account.id, stop });
+    }
     step("Deploying the Worker …");
     // Another deployment may have set the secrets after the plan was computed. A second key would make the engine repeat effects.
     const set = Object.keys(values).length === 0 ? [] : await secretsOf(account, wanted);
@@ -131,6 +130,15 @@ async function carryOut({ account, project, plan, wanted, place, values, step, s
     if (!(error instanceof Refusal)) throw error;
     throw new Refusal(`${error.message} The deployment is not complete. Run the same command again: it continues.`);
   }
+}
+
+async function createDatabase({ account, place, step }: Pick<Work, "account" | "place" | "step">, name: string): Promise<string> {
+  step(`Creating the database "${name}" …`);
+  const body = { name, ...(place && { primary_location_hint: place }) };
+  const made = await account.make<{ uuid: string }>("/d1/database", `the database "${name}"`, body);
+  // If another deployment created the database after the plan, the database can have migrations and instances that are not in the plan.
+  if (!made) throw new Refusal(`The database "${name}" exists by now: the plan is out of date.`);
+  return made.uuid;
 }
 
 function assertLocation(place: string): void {

@@ -7,7 +7,7 @@ import { closedFolder } from "./local/engine-process.ts";
 import { requireUnlocked } from "./local/folder-lock.ts";
 import { runWrangler, shown } from "./local/wrangler.ts";
 import { MISUSED, wantsHelp } from "./options.ts";
-import { DATABASE, findProject, type Migration, type Project } from "./project.ts";
+import { cellsOf, DATABASE, findProject, type Migration, type Project } from "./project.ts";
 import { paint, say } from "./terminal.ts";
 
 const USAGE: Usage = {
@@ -31,11 +31,15 @@ async function migrate({ args, stop }: Call): Promise<number> {
   const persistTo = optionIn(args, "--persist-to");
   if (isRemote && persistTo !== undefined) throw new Misuse("--persist-to names a local state: leave it out, or --remote.");
   const state = persistTo ?? join(project.stateFolder, "state");
-  const missing = isRemote ? await missingRemotely(project) : missingLocally(state, project);
-  for (const one of project.migrations.files()) {
-    const status = missing.some(({ file }) => file === one.file) ? paint("yellow", "to apply") : paint("dim", "applied ");
-    say(`  ${status}  ${shown(one.file)}`);
+  const cells: { cell: Project; lacks: Migration[] }[] = [];
+  for (const cell of cellsOf(project)) cells.push({ cell, lacks: isRemote ? await missingRemotely(cell) : missingLocally(state, cell) });
+  for (const { cell, lacks } of cells) {
+    for (const one of cell.migrations.files()) {
+      const status = lacks.some(({ file }) => file === one.file) ? paint("yellow", "to apply") : paint("dim", "applied ");
+      say(`  ${status}  ${shown(one.file)}${cells.length > 1 ? `  ${cell.database ?? DATABASE}` : ""}`);
+    }
   }
+  const missing = cells.flatMap(({ lacks }) => lacks);
   const where = isRemote
     ? `the deployed database ${boundIn(project).database_name ?? DATABASE}`
     : `the database of ${persistTo ?? "`millrace dev`"}`;
@@ -51,13 +55,17 @@ async function migrate({ args, stop }: Call): Promise<number> {
   }
   if (isRemote) {
     const release = lockDeployment(project);
-    await applyRemotely(project, missing, () => missingRemotely(project)).finally(release);
-  } else if (persistTo !== undefined) applyLocally(state, project);
+    try {
+      for (const { cell, lacks } of cells) await applyRemotely(cell, lacks, () => missingRemotely(cell));
+    } finally {
+      release();
+    }
+  } else if (persistTo !== undefined) for (const { cell } of cells) applyLocally(state, cell);
   else {
     // A local engine that is running applies missing migrations at the next restart of the engine.
     requireUnlocked(project.stateFolder);
     closedFolder(project.stateFolder);
-    applyLocally(state, project);
+    for (const { cell } of cells) applyLocally(state, cell);
   }
   say(`${paint("green", "●")} Applied ${missing.length} to ${where}.`);
   return 0;
@@ -77,7 +85,7 @@ async function missingRemotely(project: Project): Promise<Migration[]> {
 
 /** Runs a statement on the deployed database and returns the column `name` of its rows. */
 async function query(project: Project, sql: string): Promise<string[]> {
-  const command = ["d1", "execute", DATABASE, ...placeOf(project), "--yes", "--json", "--command", sql];
+  const command = ["d1", "execute", project.database ?? DATABASE, ...placeOf(project), "--yes", "--json", "--command", sql];
   const said = await runWrangler(project, logsOf(project), "read the deployed database", command);
   const [first] = JSON.parse(said.slice(said.indexOf("["))) as { results: { name: string }[] }[];
   return first?.results.map(({ name }) => name) ?? [];

@@ -22,6 +22,8 @@ export interface Project {
   readonly main: string;
   readonly env?: string;
   readonly migrations: Migrations;
+  /** The binding of the database of one cell. Default: `DB`. */
+  readonly database?: string;
   /** The path of `.millrace` in the root, the folder with the state of the local engine. */
   readonly stateFolder: string;
   /** The path of `.dev.vars`. */
@@ -89,6 +91,13 @@ export function projectAt(config: string, env?: string): Project {
       return wranglerOf(root);
     },
   };
+}
+
+/** The project with the database of each cell, whose number is the variable `CELLS`. */
+export function cellsOf<Of extends Pick<Project, "config" | "env" | "database">>(of: Of): Of[] {
+  const count = Number(configOf(readConfig(of.config), of.env)?.vars?.CELLS ?? 1);
+  const others = Array.from({ length: Math.max(0, count - 1) || 0 }, (_, index) => `${DATABASE}_${index + 2}`);
+  return [of, ...others.map((database): Of => Object.assign(Object.create(of), { database }))];
 }
 
 export const sourcesOf = ({ root, main }: Pick<Project, "root" | "main">) => join(root, posix.dirname(main));

@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { userInfo } from "node:os";
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
+import { cellOfToken } from "../src/contract/token.ts";
 import { type Call, Refusal, runCommand } from "./command.ts";
 import { useDatabase } from "./local/database.ts";
 import { runningIn } from "./local/folder-lock.ts";
@@ -9,9 +10,10 @@ import { signInLink } from "./local/sign-in-link.ts";
 import { localToken } from "./local/token.ts";
 import { runWrangler, shown } from "./local/wrangler.ts";
 import { wantsHelp } from "./options.ts";
-import { findProject, type Project } from "./project.ts";
+import { cellsOf, DATABASE, findProject, type Project } from "./project.ts";
 import { readRequest, USAGE, type Whose } from "./token/request.ts";
-import { findStatement, listStatement, mintStatements, revokeStatements } from "./token/statements.ts";
+import { cellStatements, findStatement, listStatement, mintStatements, revokeStatements } from "./token/statements.ts";
+import { configOf, readConfig } from "./wiring/config.ts";
 
 type Row = Record<string, string | number | null>;
 
@@ -35,14 +37,20 @@ async function token({ args }: Call): Promise<number> {
     tell(`${running.length > 1 ? "Each" : "It"} signs in one browser, within 10 minutes.`);
     return 0;
   }
-  const run =
+  const runIn = (cell: Project) =>
     request.remote || (request.config ?? request.persistTo) !== undefined
-      ? throughWrangler(project, request)
-      : (sql: string) => locally(project, sql);
+      ? throughWrangler(cell, request)
+      : (sql: string) => locally(cell, sql);
+  const cells = cellsOf(project);
+  const number = request.verb === "revoke" ? cellOfToken(request.id) : await cellOfTenant(request.tenant, project, runIn(project));
+  const cell = cells[number - 1];
+  if (cell === undefined)
+    throw new Refusal(`CELLS is ${cells.length}, so there is no cell ${number}: correct it in ${shown(project.config)}.`);
+  const run = runIn(cell);
   const by = `cli/${userInfo().username}`;
 
   if (request.verb === "mint") {
-    const { token, sql } = mintStatements(request, by);
+    const { token, sql } = mintStatements(request, by, number);
     await run(sql);
     const { actor, tenant, scopes, days } = request;
     tell(`A token for ${actor} of ${tenant}: ${scopes.join(", ")}, for ${days} days. Save it: it is shown only once.`);
@@ -67,6 +75,15 @@ async function token({ args }: Call): Promise<number> {
   return 0;
 }
 
+/** The number of a tenant's cell. The first use of a tenant chooses its cell. */
+async function cellOfTenant(tenant: string, project: Project, run: (sql: string) => Promise<Row[]>): Promise<number> {
+  if (cellsOf(project).length === 1) return 1;
+  const { place, read } = cellStatements(tenant, configOf(readConfig(project.config), project.env)?.vars ?? {});
+  await run(place);
+  const [row] = await run(read);
+  return Number(row?.cell ?? 1);
+}
+
 async function locally(project: Project, sql: string): Promise<Row[]> {
   // In tests, MILLRACE_STATE names the state folder of the test's own engine.
   const state = process.env.MILLRACE_STATE ?? join(project.stateFolder, "state");
@@ -87,7 +104,7 @@ function throughWrangler(project: Project, { remote, config, persistTo }: Whose)
     ...Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [name, value])),
   ];
   return async (sql) => {
-    const args = ["d1", "execute", "DB", ...which, "--yes", "--json", "--command", sql];
+    const args = ["d1", "execute", project.database ?? DATABASE, ...which, "--yes", "--json", "--command", sql];
     const said = await runWrangler(project, project.stateFolder, `reach the ${remote ? "deployed" : "local"} database`, args).catch(
       (error: unknown) => {
         if (!(error instanceof Refusal && /no such table/.test(error.message))) throw error;

@@ -86,7 +86,7 @@ export async function applyRemotely(
 }
 
 async function apply(project: Project, missing: readonly Migration[], how: Run): Promise<void> {
-  const args = ["d1", "migrations", "apply", DATABASE, "--remote"];
+  const args = ["d1", "migrations", "apply", project.database ?? DATABASE, "--remote"];
   const { folder, table } = ENGINE_MIGRATIONS;
   if (missing.some((one) => one.table === table)) {
     const { migrations_pattern: _, ...bound } = boundIn(project);

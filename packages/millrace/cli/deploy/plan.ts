@@ -5,18 +5,24 @@ import type { Migration, Project } from "../project.ts";
 import { counted } from "../terminal.ts";
 import type { Account } from "./account.ts";
 import { assertOwner, remoteDatabase } from "./migrations.ts";
-import { KEY, type Resources } from "./resources.ts";
+import { type Database, KEY, type Resources } from "./resources.ts";
 
-export interface Plan {
+/** The plan for one database. */
+export interface DatabasePlan {
   /** The id of the database. Undefined if the database does not exist yet. */
   database: string | undefined;
+  migrations: Migration[];
+  /** The Worker that uses the database. Undefined before the first deployment. */
+  owner: string | undefined;
+}
+
+export interface Plan extends DatabasePlan {
+  /** The plans for the databases of the cells after the first. */
+  cells: DatabasePlan[];
   buckets: string[];
   queues: string[];
   workflows: string[];
   isUpdate: boolean;
-  migrations: Migration[];
-  /** The Worker that uses the database. Undefined before the first deployment. */
-  owner: string | undefined;
   /** Required secrets that the Worker does not have. */
   secrets: string[];
 }
@@ -38,8 +44,8 @@ interface Given {
  * would get a new key.
  */
 export async function planOf(account: Account, project: Project, wanted: Resources, given: Given = {}): Promise<Plan> {
-  const [database, queues, buckets, secrets, workflows] = await Promise.all([
-    databaseOf(account, wanted),
+  const [{ database, migrations, owner }, queues, buckets, secrets, workflows] = await Promise.all([
+    databasePlan(account, project, wanted, wanted.database, given),
     account.list<Queue>("/queues", "the queues"),
     Promise.all(wanted.buckets.map(async (name) => ({ name, found: await account.find(`/r2/buckets/${name}`, `the bucket "${name}"`) }))),
     secretsOf(account, wanted),
@@ -55,14 +61,14 @@ export async function planOf(account: Account, project: Project, wanted: Resourc
       for (const { script, script_name, service } of consumers)
         assertOurs("queue", queue_name, script ?? script_name ?? service, wanted.worker);
   const set = secrets ?? [];
-  const { migrations, owner } = await remoteDatabase(account, project, database);
-  requireNoTransactions(migrations);
-  if (!given.takesDatabase) assertOwner(wanted.database.name, owner, wanted.worker);
+  const cells: DatabasePlan[] = [];
+  for (const cell of wanted.cells) cells.push(await databasePlan(account, project, wanted, cell, given));
   if (database !== undefined && !set.includes(KEY) && !given.hasKey) await assertNoInstances(account, database, wanted);
   return {
     database,
     migrations,
     owner,
+    cells,
     buckets: buckets.filter(({ found }) => !found).map(({ name }) => name),
     queues: wanted.queues.filter((name) => !queues.some(({ queue_name }) => queue_name === name)),
     workflows: workflows.filter(({ found }) => !found).map(({ name }) => name),
@@ -77,7 +83,21 @@ export async function secretsOf(account: Account, { worker }: Resources): Promis
   return found?.map(({ name }) => name);
 }
 
-async function databaseOf(account: Account, { database: { name, id } }: Resources): Promise<string | undefined> {
+async function databasePlan(
+  account: Account,
+  project: Project,
+  { worker }: Resources,
+  wanted: Database,
+  { takesDatabase }: Given,
+): Promise<DatabasePlan> {
+  const database = await databaseOf(account, wanted);
+  const { migrations, owner } = await remoteDatabase(account, project, database);
+  requireNoTransactions(migrations);
+  if (!takesDatabase) assertOwner(wanted.name, owner, worker);
+  return { database, migrations, owner };
+}
+
+async function databaseOf(account: Account, { name, id }: Database): Promise<string | undefined> {
   if (id === undefined) {
     const found = await account.list<{ uuid: string; name: string }>(`/d1/database?name=${encodeURIComponent(name)}`, "the D1 databases");
     return found.find((one) => one.name === name)?.uuid;
@@ -119,10 +139,16 @@ export function planLines(plan: Plan, wanted: Resources, place: string | undefin
     ].flatMap(([verb, names]) => (names?.length ? [`${String(verb).padEnd(8)}${what}: ${[...(names as string[])].join(", ")}`] : []));
   const where =
     plan.database === undefined ? `, ${place ? `location ${place}` : "location chosen by Cloudflare (--location sets it)"}` : "";
-  const pending = plan.migrations.map(({ name }) => name);
+  const pending = [...new Set([plan, ...plan.cells].flatMap(({ migrations }) => migrations.map(({ name }) => name)))];
+  const lacking = wanted.cells.flatMap(({ name }, at) => (plan.cells[at]?.database === undefined ? [name] : []));
   const others = plan.secrets.filter((name) => name !== KEY);
   return [
     ...lines("D1 database", [database.name], plan.database === undefined ? [database.name] : []).map((line) => line + where),
+    ...lines(
+      "D1 databases of further cells",
+      wanted.cells.map(({ name }) => name),
+      lacking,
+    ),
     ...lines("R2 buckets", buckets, plan.buckets),
     ...lines("queues", queues, plan.queues),
     pending.length > 0

@@ -16,7 +16,9 @@ export interface Deployed extends Config {
 
 export interface Resources {
   worker: string;
-  database: { name: string; id: string | undefined };
+  database: Database;
+  /** The databases of the cells after the first. */
+  cells: Database[];
   buckets: string[];
   queues: string[];
   consumed: string[];
@@ -25,27 +27,26 @@ export interface Resources {
   secrets: string[];
 }
 
+/** A database of the configuration, with its binding. */
+export interface Database {
+  binding: string;
+  name: string;
+  id: string | undefined;
+}
+
 /** The secret from which upstream keys are derived. */
 export const KEY = "MILLRACE_KEY";
 
 /** The resources whose names a configuration contains. Errors: a `Refusal` that contains the wrong or missing line. */
 export function resourcesOf(config: Deployed, worker: string, file: string): Resources {
-  const { d1_databases = [], r2_buckets = [], queues: { producers = [], consumers = [] } = {}, workflows = [], exports = {} } = config;
-  const bound = d1_databases.find(({ binding }) => binding === DATABASE);
-  const line = `{ "binding": "${DATABASE}", "database_name": "${worker}" }`;
-  if (!bound) throw new Refusal(`${file} binds no database as ${DATABASE}. Add this line to "d1_databases": ${line}`);
-  const { database_name: name, database_id: id } = bound;
-  if (isPlaceholder(id))
-    throw new Refusal(
-      `${file}: the database_id of ${DATABASE} is the placeholder ${id}. Remove it: the deployment finds the database by its name. ` +
-        `The line is then: ${JSON.stringify({ binding: DATABASE, database_name: name ?? worker })}`,
-    );
-  if (!name) throw new Refusal(`${file}: the database ${DATABASE} has no name. Its line: ${line}`);
+  const { r2_buckets = [], queues: { producers = [], consumers = [] } = {}, workflows = [], exports = {} } = config;
+  const others = Array.from({ length: Math.max(0, Number(config.vars?.CELLS ?? 1) - 1) || 0 }, (_, index) => index + 2);
   const consumed = consumers.map(({ queue }) => queue);
   const letters = consumers.flatMap(({ dead_letter_queue: queue }) => (queue === undefined ? [] : [queue]));
   return {
     worker,
-    database: { name, id },
+    database: databaseIn(config, { binding: DATABASE, usual: worker, file }),
+    cells: others.map((cell) => databaseIn(config, { binding: `${DATABASE}_${cell}`, usual: `${worker}-${cell}`, file })),
     buckets: r2_buckets.map(({ binding, bucket_name }) => bucket_name ?? `${worker}-${binding.toLowerCase().replaceAll("_", "-")}`),
     queues: [...new Set([...producers.map(({ queue }) => queue), ...consumed, ...letters])],
     consumed,
@@ -55,6 +56,20 @@ export function resourcesOf(config: Deployed, worker: string, file: string): Res
     ],
     secrets: [...new Set([KEY, ...(config.secrets?.required ?? [])])],
   };
+}
+
+function databaseIn({ d1_databases = [] }: Deployed, { binding, usual, file }: { binding: string; usual: string; file: string }): Database {
+  const bound = d1_databases.find((one) => one.binding === binding);
+  const line = `{ "binding": "${binding}", "database_name": "${usual}" }`;
+  if (!bound) throw new Refusal(`${file} binds no database as ${binding}. Add this line to "d1_databases": ${line}`);
+  const { database_name: name, database_id: id } = bound;
+  if (isPlaceholder(id))
+    throw new Refusal(
+      `${file}: the database_id of ${binding} is the placeholder ${id}. Remove it: the deployment finds the database by its name. ` +
+        `The line is then: ${JSON.stringify({ binding, database_name: name ?? usual })}`,
+    );
+  if (!name) throw new Refusal(`${file}: the database ${binding} has no name. Its line: ${line}`);
+  return { binding, name, id };
 }
 
 export function isPlaceholder(id: string | undefined): id is string {

@@ -31,16 +31,20 @@ interface Compared {
 }
 
 export function configurationFindings(config: Deployed, compared: Compared): Finding[] {
-  return [database, twice, folders, bucket, secrets, settings].flatMap((check) => check(config, compared));
+  return [databases, twice, folders, bucket, secrets, settings].flatMap((check) => check(config, compared));
 }
 
-function database({ d1_databases = [] }: Deployed, { file, worker, remote }: Compared): Finding[] {
-  const bound = d1_databases.find(({ binding }) => binding === DATABASE);
-  const line = json({ binding: DATABASE, database_name: bound?.database_name ?? worker });
-  if (!bound) return [{ code: "database_missing", says: `${file} binds no D1 database as ${DATABASE}. Add to "d1_databases":`, line }];
-  if (!remote || !isPlaceholder(bound.database_id)) return [];
-  const says = `${file}: the database_id of ${DATABASE} is a placeholder. Remove it: a deployment finds the database by its name. The line is then:`;
-  return [{ code: "database_placeholder", says, line }];
+function databases({ d1_databases = [], vars }: Deployed, { file, worker, remote }: Compared): Finding[] {
+  const count = Math.max(1, Number(vars?.CELLS ?? 1) || 1);
+  return Array.from({ length: count }, (_, index) => (index === 0 ? "" : `_${index + 1}`)).flatMap((cell): Finding[] => {
+    const name = `${DATABASE}${cell}`;
+    const bound = d1_databases.find(({ binding }) => binding === name);
+    const line = json({ binding: name, database_name: bound?.database_name ?? `${worker}${cell.replace("_", "-")}` });
+    if (!bound) return [{ code: "database_missing", says: `${file} binds no D1 database as ${name}. Add to "d1_databases":`, line }];
+    if (!remote || !isPlaceholder(bound.database_id)) return [];
+    const says = `${file}: the database_id of ${name} is a placeholder. Remove it: a deployment finds the database by its name. The line is then:`;
+    return [{ code: "database_placeholder", says, line }];
+  });
 }
 
 /** Bindings that are declared twice in one section. */

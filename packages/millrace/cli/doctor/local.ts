@@ -6,7 +6,7 @@ import { KEY_LEAST } from "../deploy/secrets.ts";
 import { settingsIn } from "../disk.ts";
 import { missingLocally } from "../local/database.ts";
 import { shown } from "../local/wrangler.ts";
-import { type Project, sourcesOf } from "../project.ts";
+import { cellsOf, DATABASE, type Project, sourcesOf } from "../project.ts";
 import { counted } from "../terminal.ts";
 import { Loader } from "../wiring/loader.ts";
 import { mistakesIn, unloaded } from "../wiring/mistakes.ts";
@@ -36,7 +36,7 @@ export async function localFindings(project: Project, whole: Deployed, config: D
     shown(project.secrets),
   ).map(({ says }) => ({ code: "secret_not_loaded", says }));
   const state = join(project.stateFolder, "state");
-  const pending = existsSync(state) && (config.d1_databases ?? []).length > 0 ? missingLocally(state, project) : [];
+  const pending = existsSync(state) ? lackedByCells(state, project, config) : [];
   return [
     ...packageFindings(project),
     ...configurationFindings(config, { file, root: project.root, worker: project.name, remote }),
@@ -49,11 +49,18 @@ export async function localFindings(project: Project, whole: Deployed, config: D
       : [
           {
             code: "migrations_pending",
-            says: `The local database lacks ${counted(pending.length, "migration")}: ${pending.map(({ name }) => name).join(", ")}. Run:`,
+            says: `The local database lacks ${counted(pending.length, "migration")}: ${pending.join(", ")}. Run:`,
             line: "npx millrace migrate",
           },
         ]),
   ];
+}
+
+/** The names of the migrations that the databases of the cells lack. Outside the first cell, a name is followed by its database. */
+function lackedByCells(state: string, project: Project, { d1_databases = [] }: Deployed): string[] {
+  return cellsOf(project)
+    .filter(({ database = DATABASE }) => d1_databases.some(({ binding }) => binding === database))
+    .flatMap((cell) => missingLocally(state, cell).map(({ name }) => (cell.database === undefined ? name : `${name} in ${cell.database}`)));
 }
 
 function secretFindings(secrets: string, key: string | undefined): Finding[] {

@@ -35,9 +35,13 @@ export async function remoteFindings(
     const plan = await planOf(account, project, wanted);
     const lacks = (what: string, names: readonly string[]): Finding[] =>
       names.length > 0 ? [{ code: "not_created", says: `The account has no ${what}: ${names.join(", ")}.`, line: deploy }] : [];
-    const pending = plan.migrations.map(({ name }) => name);
+    const inCells = plan.cells.flatMap(({ migrations }, at) => migrations.map(({ name }) => `${name} in ${wanted.cells[at]?.name}`));
+    const pending = [...plan.migrations.map(({ name }) => name), ...inCells];
     const missing = [
-      ...lacks("D1 database", plan.database === undefined ? [wanted.database.name] : []),
+      ...lacks(
+        "D1 database",
+        [wanted.database, ...wanted.cells].flatMap(({ name }, at) => ([plan, ...plan.cells][at]?.database === undefined ? [name] : [])),
+      ),
       ...lacks("bucket", plan.buckets),
       ...lacks("queue", plan.queues),
       ...lacks("Workflow", plan.workflows),

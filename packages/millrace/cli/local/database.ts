@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { Refusal } from "../command.ts";
 import { isOfDisk } from "../disk.ts";
-import { DATABASE, type Migration, type Project } from "../project.ts";
+import { cellsOf, DATABASE, type Migration, type Project } from "../project.ts";
 import { configOf, type D1, readConfig } from "../wiring/config.ts";
 import { insertToken } from "./token.ts";
 import { shown } from "./wrangler.ts";
@@ -14,11 +14,11 @@ const BUSY_MS = 5_000;
 /** The folder of local databases, below the folder that wrangler persists to. */
 const KEPT_IN = "v3/d1/miniflare-D1DatabaseObject";
 
-type Of = Pick<Project, "config" | "env" | "migrations">;
+type Of = Pick<Project, "config" | "env" | "migrations" | "database">;
 
 /**
- * Applies the missing migrations to a local database, and stores the token. The engine must not be running. The database file is opened
- * directly, because a command of wrangler would start a runtime, which takes seconds.
+ * Applies the missing migrations to the local databases of all cells, and stores the token in the first. The engine must not be running.
+ * The database files are opened directly, because a command of wrangler would start a runtime, which takes seconds.
  */
 export async function prepareDatabase(folder: string, of: Of, token: string, tenant?: string): Promise<void> {
   const state = join(folder, "state");
@@ -26,9 +26,9 @@ export async function prepareDatabase(folder: string, of: Of, token: string, ten
     // The state is created in a temporary folder, which is renamed at the end, so that an incomplete state folder never exists.
     const making = join(folder, "state.new");
     rmSync(making, { recursive: true, force: true });
-    applyLocally(making, of);
+    for (const cell of cellsOf(of)) applyLocally(making, cell);
     renameSync(making, state);
-  } else applyLocally(state, of);
+  } else for (const cell of cellsOf(of)) applyLocally(state, cell);
   open(fileOf(state, of), (database) => database.exec(insertToken(token, tenant)));
 }
 
@@ -100,14 +100,14 @@ function missingIn(database: DatabaseSync, all: readonly Migration[]): Migration
   return all.filter(({ name, table }) => !applied.includes(`${table} ${name}`));
 }
 
-/** The binding of the engine's database. Errors: a `Refusal` if the configuration has none. */
-export function boundIn({ config, env }: Of): D1 {
+/** The binding of the database of a cell. Errors: a `Refusal` if the configuration has none. */
+export function boundIn({ config, env, database = DATABASE }: Omit<Of, "migrations">): D1 {
   const { d1_databases = [] } = configOf(readConfig(config), env) ?? {};
-  const bound = d1_databases.find(({ binding }) => binding === DATABASE);
+  const bound = d1_databases.find(({ binding }) => binding === database);
   if (bound) return bound;
-  const [other] = d1_databases;
+  const [other] = database === DATABASE ? d1_databases : [];
   const also = other ? ` It may name the same database as ${other.binding}.` : "";
-  throw new Refusal(`${shown(config)} binds no database as ${DATABASE}. Add one to d1_databases.${also}`);
+  throw new Refusal(`${shown(config)} binds no database as ${database}. Add one to d1_databases.${also}`);
 }
 
 function fileOf(state: string, of: Of): string {

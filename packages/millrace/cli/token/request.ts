@@ -8,7 +8,7 @@ export const SCOPES = ["enqueue", "read", "operate", "embedded", "unattributed",
 const USUAL_SCOPES = "enqueue,read,operate";
 const USUAL_DAYS = 90;
 const MAX_DAYS = 3660;
-const ID = /^[0-9a-f]{16}$/;
+const ID = /^(?:[0-9a-f]{16}|x\d{3}[0-9a-f]{12})$/;
 export const TENANT = /^[a-z0-9][a-z0-9_-]{0,63}$/;
 
 export const USAGE = `Usage: npx millrace token --tenant acme --actor ada [--scopes ${USUAL_SCOPES}] [--own-scopes …] \
@@ -56,7 +56,7 @@ export function readRequest(args: readonly string[]): TokenRequest {
   if (verb === "revoke") {
     const [id = ""] = rest;
     // The argument may be the whole token instead of the token's id.
-    const short = /^mr_([0-9a-f]{16})_/.exec(id)?.[1] ?? id;
+    const short = /^mr_([0-9a-fx]{16})_/.exec(id)?.[1] ?? id;
     if (!ID.test(short)) throw wrong(`"${short.slice(0, 40)}" is not the id of a token: it must be the 16 digits after mr_`);
     return { verb, id: short, reason, descendants, ...whose };
   }

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { newToken } from "../../src/contract/token.ts";
 import { type Action, auditDone } from "../../src/store/actions.ts";
+import { placeTenants, selectCells } from "../../src/store/cells.ts";
 import { grantToken, removeFamily, removeToken, selectFamilyOwner, selectOwner, selectTokensOf } from "../../src/store/tokens.ts";
 import type { Mint, Revoke } from "./request.ts";
 import { asText } from "./sql-text.ts";
@@ -9,11 +10,16 @@ const DAY_MS = 86_400_000;
 const MOST_LISTED = 1000;
 
 /** Creates a new token, and the SQL that stores the token's hash and the audit row. */
-export function mintStatements({ tenant, actor, scopes, days, reason }: Mint, by: string): { token: string; sql: string } {
-  const { id, hash, text: token } = newToken();
+export function mintStatements({ tenant, actor, scopes, days, reason }: Mint, by: string, cell = 1): { token: string; sql: string } {
+  const { id, hash, text: token } = newToken(cell);
   const granted = grantToken({ id, hash, tenantId: tenant, actor, scopes }, days * DAY_MS);
   const audited = auditDone({ tenantId: tenant, actor: by }, action("mint", id, reason, { actor, scopes, days }));
   return { token, sql: asText(granted, audited) };
+}
+
+/** SQL that chooses the cell of a tenant if none is stored, and SQL that reads the cell. `vars`: the variables of the Worker. */
+export function cellStatements(tenant: string, vars: object): { place: string; read: string } {
+  return { place: asText(placeTenants([tenant], vars)), read: asText(selectCells([tenant])) };
 }
 
 export function listStatement(tenant: string): string {
