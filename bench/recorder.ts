@@ -9,13 +9,17 @@ const IN_FLIGHT = 500;
  * Outcomes recorded per second by this many recorders, with a separate instance for each outcome. A caller sends its next outcome after the
  * recorder has stored the previous outcome.
  */
-export async function recorderRate(env: EngineEnv, count: number, shards: number, series: string): Promise<number> {
+export async function recorderRate(
+  env: EngineEnv,
+  count: number,
+  { shards, series, waiting: inFlight = IN_FLIGHT }: { shards: number; series: string; waiting?: number },
+): Promise<number> {
   const sharded = Object.assign(Object.create(env), env, { RECORDER_SHARDS: shards }) as EngineEnv;
   const attempts = Array.from({ length: count }, (_, index) => attemptOf(ids.digest("bench", series, String(index)), series));
   const waiting = attempts.values();
   const start = performance.now();
   await Promise.all(
-    Array.from({ length: IN_FLIGHT }, async () => {
+    Array.from({ length: inFlight }, async () => {
       for (const attempt of waiting) await recorderOf(sharded, attempt.key.instanceId).record(attempt, OUTCOME);
     }),
   );

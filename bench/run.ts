@@ -8,6 +8,7 @@ import { type AskWorker, median, repeat, round, say } from "./figures.ts";
 import { measureLanes } from "./lanes/measure.ts";
 import { coordinationFigures } from "./limits.ts";
 import { processorFigures } from "./processor.ts";
+import { cellFigures } from "./scale/cells.ts";
 import { doorFigures } from "./scale/door.ts";
 import { tenantFigures } from "./scale/tenants.ts";
 
@@ -51,7 +52,7 @@ const result =
   what === "lanes"
     ? { ...(await on("lanes", (ask) => measureLanes(ask, rounds))), ...(await on(".", (ask) => coordinationFigures(ask, rounds))) }
     : what === "scale"
-      ? { ...(await doorFigures(folder, rounds)), ...(await tenantFigures()) }
+      ? { ...(await doorFigures(folder, rounds)), ...(await tenantFigures()), ...(await cellFigures(rounds)) }
       : // Each comparison gets a new runtime, because a runtime keeps three files open for every instance that it has run.
         { ...(await on(".", measure)), ...(await on(".", measureLean)) };
 if (values.json) console.log(JSON.stringify(result));

@@ -89,7 +89,7 @@ export default {
       case "/projection/confirmed":
         return Response.json(await confirmedProjection(env, count, series));
       case "/recorder":
-        return Response.json(await recorderRate(env, count, Number(url.searchParams.get("shards")), series));
+        return Response.json(await recorderRate(env, count, { shards: Number(url.searchParams.get("shards")), series }));
       case "/limiter":
         return Response.json(await limiterTakeRate(env, count, series));
       case "/counter":

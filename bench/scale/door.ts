@@ -166,6 +166,6 @@ export function bundle(file: string, tree: string): string {
 }
 
 /** The processes of the runtime, which are children of this process. */
-function children(): number[] {
+export function children(): number[] {
   return readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, "utf8").split(" ").filter(Boolean).map(Number);
 }

@@ -1,0 +1,52 @@
+import type { EngineEnv } from "millrace";
+import { catalog, keeper, Recorder as OfEngine } from "millrace/worker";
+import { cellsOf } from "../../packages/millrace/src/contract/cells.ts";
+import { recorderRate } from "../recorder.ts";
+
+// A Worker with the recorders of several cells, each of whose databases answers a batch a given time later.
+
+export class Keeper extends keeper({ catalog: catalog({ consumers: [] }) }) {}
+
+console.log = () => undefined;
+
+const slow = { ms: 0 };
+/** The last batch of each database. A database runs one batch at a time. */
+const last = new Map<string, Promise<unknown>>();
+
+/** A database whose batches take longer. */
+function delayed(name: string, db: D1Database): D1Database {
+  const batch = (statements: D1PreparedStatement[]) => {
+    const run = async () => {
+      if (slow.ms > 0) await scheduler.wait(slow.ms);
+      return db.batch(statements);
+    };
+    const running = (last.get(name) ?? Promise.resolve()).then(run, run);
+    last.set(name, running);
+    return running;
+  };
+  return { prepare: (text: string) => db.prepare(text), batch } as D1Database;
+}
+
+function withDelays(env: EngineEnv): EngineEnv {
+  const databases = Object.entries(env).filter(([name]) => /^DB(_\d+)?$/.test(name)) as [string, D1Database][];
+  return { ...env, ...Object.fromEntries(databases.map(([name, db]) => [name, delayed(name, db)])) };
+}
+
+export class Recorder extends OfEngine {
+  constructor(ctx: DurableObjectState, env: EngineEnv) {
+    super(ctx, withDelays(env));
+  }
+}
+
+export default {
+  async fetch(request: Request, env: EngineEnv): Promise<Response> {
+    const { searchParams } = new URL(request.url);
+    const asked = (name: string) => Number(searchParams.get(name));
+    slow.ms = asked("slow");
+    const cells = cellsOf({ ...env, CELLS: asked("cells") });
+    const start = performance.now();
+    const how = { shards: 2, waiting: asked("waiting") / cells.length, series: crypto.randomUUID() };
+    await Promise.all(cells.map((cell) => recorderRate(cell, asked("count") / cells.length, how)));
+    return Response.json((1000 * asked("count")) / (performance.now() - start));
+  },
+};
