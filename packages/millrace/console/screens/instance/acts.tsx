@@ -64,7 +64,7 @@ export interface Asked {
  * checks each action.
  */
 function verbsFor(instance: Detail): Verb[] {
-  const { status, undo, waiting_for: waits, error, doubts } = instance;
+  const { status, undo, waiting_for: waits, error, doubts, held } = instance;
   // Returns verbs that are only possible after all unknown outcomes are resolved.
   const answered = (...verbs: Verb[]) => (doubts.length === 0 ? verbs : []);
   if (status === "errored") {
@@ -80,6 +80,8 @@ function verbsFor(instance: Detail): Verb[] {
   if (status === "in_doubt") return ["cancel", "pause", ...answered("close")];
   if (status === "dead" || status === "skipped") return [];
   if (isDelayed(instance)) return [...DELAYED_VERBS, "pause"];
+  // An instance that waits for a slot can start beyond the limit, and a pause is refused.
+  if (held?.startsWith("Waits for")) return ["release", "cancel"];
   return [...(waits.some(({ event_type }) => event_type !== null) ? (["signal"] as const) : []), "pause", "cancel", "restart"];
 }
 
