@@ -169,7 +169,7 @@ it("waiting commands of a paused workflow start after the resume, in order", asy
   expect(begun()).toEqual(["a", "b", "c"]);
 });
 
-it("a paused and a sleeping instance keep their slot, and a delayed command takes its place when it is due", async () => {
+it("a paused instance keeps its slot, and a delayed command takes its place when it is due", async () => {
   const { send, end, begun, hasBegun, act, tenantId } = await crowd();
   const delayed = await send("late", { delay_seconds: 3600 });
   const first = await send("a");
