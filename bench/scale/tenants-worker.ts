@@ -17,7 +17,7 @@ const on = defineCommand({
   queue,
 });
 /**
- * An instance calls an upstream for 500 ms. With a shorter call, the figure would be the load of the local runtime, which has one thread.
+ * An instance calls an upstream for 500 ms. With 50 ms the ratio was 1.9 to 3.4 on a busy machine, because both tenants share one thread.
  */
 const call = defineWorkflow({
   name: "call",

@@ -11,6 +11,7 @@ const HUBS = ["src/worker.ts", "src/catalog.ts", "test/probe/worker.ts"];
 const TESTED_IN: Record<string, readonly string[]> = {
   "systems/contacts": ["systems/crm", "systems/privacy"],
   "engine/access": ["api"],
+  "engine/archive": ["engine/keeper"],
   "engine/check": ["engine/workflow", "cli"],
   "engine/inspect": ["engine/inspect", "api"],
   "engine/erase": ["systems/privacy"],
