@@ -224,6 +224,23 @@ describe("A crash of the keeper", () => {
     expect((await (await reader()).get(`/v1/instances/${id}`)).body).toMatchObject({ id, archived_at: expect.any(String) });
   });
 
+  it("K02 the database commits the move and its answer is lost: the repeat of the batch keeps the object", async () => {
+    const id = await rowOf("complete", 31);
+    const database = Object.getPrototypeOf(probeEnv.DB) as D1Database;
+    const real = database.batch;
+    let answers = 0;
+    const batch = vi.spyOn(database, "batch").mockImplementation(async function (this: D1Database, statements) {
+      const done = await real.call(this, statements);
+      if (!JSON.stringify(statements).includes("INSERT INTO millrace_tombstones")) return done as never;
+      if (answers++ === 0) throw new Error("D1_ERROR: Network connection lost.");
+      return done as never;
+    });
+    const moved = await archive();
+    batch.mockRestore();
+    expect({ moved, answers }).toEqual({ moved: 1, answers: 2 });
+    expect((await (await reader()).get(`/v1/instances/${id}`)).body).toMatchObject({ id, archived_at: expect.any(String) });
+  });
+
   it("K03 an instance that an operator retries during the move remains, and its copy is not shown", async () => {
     const [id, other] = [await rowOf("complete", 31), await rowOf("complete", 31)];
     const retry = () => run("UPDATE millrace_instances SET status = 'running', updated_at = 1 WHERE id = ?1", id);

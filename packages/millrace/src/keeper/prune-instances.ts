@@ -8,7 +8,7 @@ import { removeEntries } from "../store/inbox/remove.ts";
 import { isOver, type Old, ofGone, removeOver } from "../store/instances/remove.ts";
 import { FAILED, type StatusSet } from "../store/instances/status.ts";
 import { forgetArchives } from "../store/tenant-objects.ts";
-import { bury } from "../store/tombstones.ts";
+import { bury, selectMovedTo } from "../store/tombstones.ts";
 import { removeWaits } from "../store/waits.ts";
 import { archive, archiveAfterMs, loadOf } from "./archive-instances.ts";
 import type { Slice } from "./sweep.ts";
@@ -63,7 +63,7 @@ export function pruneInstances(statuses: StatusSet): (env: EngineEnv, keepMs: nu
  */
 async function remove(env: EngineEnv, candidates: readonly string[], old: Old, noted: readonly string[] = []): Promise<Set<string>> {
   if (candidates.length === 0) return new Set();
-  const { removed } = await namedBatch(env.DB, {
+  const { removed, moved } = await namedBatch(env.DB, {
     buried: bury(candidates, old),
     letters: removeLettersOfDead(candidates, old),
     removed: removeOver(candidates, old),
@@ -73,6 +73,8 @@ async function remove(env: EngineEnv, candidates: readonly string[], old: Old, n
       removeQuestions(sql`${ofGone(candidates)}`),
     ],
     noted: noted.length === 0 ? [] : [forgetArchives(noted)],
+    // After a lost answer the batch is repeated and removes nothing. The tombstones show the instances of the first batch.
+    moved: old.object === undefined ? [] : [selectMovedTo(old.object, candidates)],
   });
-  return new Set(removed.map(({ id }) => String(id)));
+  return new Set((old.object === undefined ? removed : moved).map(({ id }) => String(id)));
 }

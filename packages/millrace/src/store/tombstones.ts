@@ -32,6 +32,13 @@ export function bury(ids: readonly string[], old: Old): Statement {
     ON CONFLICT (id) DO UPDATE SET place = excluded.place`;
 }
 
+/** Selects the ids of these instances that are archived in this object. */
+export function selectMovedTo(object: number, ids: readonly string[]): Statement {
+  return sql`
+    SELECT lower(hex(id)) AS id FROM millrace_tombstones
+    WHERE id IN (SELECT unhex(value) FROM json_each(${JSON.stringify(ids)})) AND place = -${object}`;
+}
+
 /** Removes old tombstones, within a range of ids (hex). The statement returns a row for each removed row. */
 export function removeTombstones({ from, last }: { from: string; last: string }, keepMs: number): Statement {
   return sql`
