@@ -5,18 +5,18 @@ import { callerWith, expectProblem, type Json } from "../../api/client.ts";
 import { ProbeSignal } from "../../probe/messages.ts";
 import { dieAt, fresh, happened, oldFirst, probeEnv, reaches, start, statusOf } from "../harness.ts";
 import { ada, REDACTED, reader } from "../inspect/told.ts";
-import { runLab } from "../lab.ts";
+import { platformOf, platformReaches, runLab } from "../lab.ts";
 import { age, count, DAY_MS, ENGINE_RETENTION, justBefore, rowOf, run } from "./aged.ts";
 
 const archiveEnv = { ...probeEnv, ARCHIVE_AFTER_DAYS: "30" };
 
 /** Runs slices of a retention rule with an archive, to the end of its scan. Returns the count of moved instances. */
-async function archive(name = "instances ended"): Promise<number> {
+async function archive(name = "instances ended", days = "30"): Promise<number> {
   await oldFirst();
   const rule = ENGINE_RETENTION.find((one) => one.name === name);
   let moved = 0;
   for (let from: string | null = null; ; ) {
-    const slice: number | Slice | undefined = await rule?.prune(archiveEnv, rule.keepDays * DAY_MS, from);
+    const slice: number | Slice | undefined = await rule?.prune({ ...archiveEnv, ARCHIVE_AFTER_DAYS: days }, rule.keepDays * DAY_MS, from);
     if (typeof slice !== "object") throw new Error(`${name} has no scan.`);
     moved += slice.removed;
     from = slice.next;
@@ -329,6 +329,23 @@ describe("An erasure", () => {
     const seer = await reader("reveal");
     expect((await seer.get(`/v1/instances/${id}?reveal=true`)).body.payload.person.email).toBe("forgotten-1");
     expect((await by.get(`/v1/instances/${other}`)).body).toMatchObject({ id: other });
+  });
+
+  it("of a person or a tenant deletes the platform's copies of archived instances", async () => {
+    const [tenantId, person] = [fresh("tenant").toLowerCase(), ada()];
+    const runs = [await runLab(async () => person.email, { person }), await runLab(async () => person.email, { person, tenantId })];
+    const ids = runs.map(({ instanceId }) => instanceId);
+    for (const id of ids) await reaches(id, "complete");
+    await Promise.all(ids.map((id) => platformReaches(id, "complete")));
+    for (const id of ids) await age(id, 2);
+    await archive("instances ended", "1");
+    await forget(person.email, false);
+    expect(await Promise.all(ids.map(async (id) => (await platformOf(id)).status))).toEqual(["complete", "complete"]);
+    await forget(person.email);
+    expect(await Promise.all(ids.map(async (id) => (await platformOf(id)).status))).toEqual(["unknown", "complete"]);
+    while ((await erasure.removeInstances(probeEnv, tenantId, "")) > 0);
+    expect(await Promise.all(ids.map(async (id) => (await platformOf(id)).status))).toEqual(["unknown", "unknown"]);
+    expect(await objects(tenantId)).toEqual([]);
   });
 
   it("of a person waits for a move that has read the rows, and rewrites the copies of a crashed move", async () => {

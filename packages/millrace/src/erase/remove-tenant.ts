@@ -1,4 +1,4 @@
-import { folderOf } from "../archive/object.ts";
+import { folderOf, membersOf, movedAt, rowsOf } from "../archive/object.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { inCell } from "../contract/cells.ts";
 import { laneIn } from "../contract/queue.ts";
@@ -9,10 +9,11 @@ import { auditOpened } from "../store/audit-opened.ts";
 import { atomically, query } from "../store/d1/retry.ts";
 import { removeEntries } from "../store/inbox/remove.ts";
 import { deleteInstances, isOpenOf, terminateInstances } from "../store/instances/remove.ts";
+import { REMEMBERED_DAYS } from "../store/kept-days.ts";
 import { removeUnsentOf } from "../store/outbox.ts";
 import { removeWaits } from "../store/waits.ts";
 import { eraseLanes } from "./erase-objects.ts";
-import { deleteOnPlatform, type PlatformInstance } from "./platform-copy.ts";
+import { deleteOnPlatform, type PlatformInstance, runOf } from "./platform-copy.ts";
 
 /**
  * The engine's tables with a `tenant_id`, each with its key columns that are not the tenant. Instances are removed separately, with their
@@ -47,6 +48,7 @@ export const ENGINE_TENANT_TABLES: Readonly<Record<string, readonly string[]>> =
 const INSTANCES = 50;
 /** Maximum number of rows removed by one statement, or of objects removed by one call. */
 const ROWS = 1000;
+const DAY_MS = 86_400_000;
 
 /**
  * Ends some of a tenant's instances in progress, so that none of the ended instances starts or retries later. Never ends the instance
@@ -92,11 +94,22 @@ export async function removeInstances(env: EngineEnv & LaneEnv, tenantId: string
   return found.length;
 }
 
-/** Removes some objects with archived instances of a tenant. Returns the number of removed objects. */
-async function removeArchived({ PAYLOADS }: EngineEnv, tenantId: string): Promise<number> {
-  const { objects } = await PAYLOADS.list({ prefix: folderOf(tenantId), limit: ROWS });
-  if (objects.length > 0) await PAYLOADS.delete(objects.map(({ key }) => key));
-  return objects.length;
+/**
+ * Removes some objects with archived instances of a tenant. The platform may still have the runs of instances that ended recently, so that
+ * these runs are deleted first. Returns the number of removed objects.
+ */
+async function removeArchived(env: EngineEnv, tenantId: string): Promise<number> {
+  const { objects } = await env.PAYLOADS.list({ prefix: folderOf(tenantId), limit: ROWS });
+  const names = objects.map(({ key }) => key);
+  const since = Date.now() - REMEMBERED_DAYS * DAY_MS;
+  const recent = names.find((name) => movedAt(name) > since);
+  for (const member of (recent && (await membersOf(env.PAYLOADS, recent))?.members) || []) {
+    const { millrace_instances: rows } = await rowsOf(member);
+    for (const row of rows) if (Number(row.updated_at) > since) await deleteOnPlatform(env, runOf(row));
+  }
+  const gone = recent === undefined ? names : [recent];
+  if (gone.length > 0) await env.PAYLOADS.delete(gone);
+  return gone.length;
 }
 
 /** Removes a tenant's unconfirmed messages. Reads the whole outbox, which contains only unconfirmed messages. */

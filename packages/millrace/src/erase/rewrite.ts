@@ -5,7 +5,7 @@ import { auditOpened } from "../store/audit-opened.ts";
 import { atomically, query } from "../store/d1/retry.ts";
 import { OVER } from "../store/instances/status.ts";
 import { selectArchiving } from "../store/tenant-objects.ts";
-import { deleteOnPlatform, type PlatformInstance } from "./platform-copy.ts";
+import { deleteOnPlatform, type PlatformInstance, runOf } from "./platform-copy.ts";
 
 /** A table with strings that callers or upstreams have sent. */
 export interface TextTable {
@@ -221,6 +221,7 @@ async function rewriteArchived(
     const rows = await rowsOf(member);
     const rewritten = rewriteRun(rows, tables, by);
     changed += rewritten.changed;
+    if (apply && rewritten.changed > 0) for (const one of rows.millrace_instances) await deleteOnPlatform(env, runOf(one));
     members.push(rewritten.changed === 0 ? member : await memberOf(member.id, rewritten.rows));
   }
   const isWritten = changed === 0 || !apply || (await putMembers(env.PAYLOADS, name, members, object?.etag));
@@ -258,8 +259,8 @@ export async function unsentSaying(env: EngineEnv, tenantId: string, mentions: r
   return Number(row?.count ?? 0);
 }
 
-function instanceOf({ of_instance, of_workflow, of_undo }: Record<string, unknown>): PlatformInstance {
-  return { id: String(of_instance), workflow: String(of_workflow), undo: typeof of_undo === "string" ? of_undo : null };
+function instanceOf({ of_instance: id, of_workflow: workflow, of_undo: undo }: Record<string, unknown>): PlatformInstance {
+  return runOf({ id, workflow, undo });
 }
 
 function statement(words: readonly string[], params: readonly SqlValue[]): Statement {
