@@ -195,6 +195,21 @@ describe("Archived instances", () => {
     expect(await archive()).toBe(1);
   });
 
+  it("an archived instance with megabytes of entries is read", async () => {
+    const id = await rowOf("complete", 31);
+    await run(
+      `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12)
+       INSERT INTO millrace_inbox (instance_id, step, position, class, state, epoch, token, output, updated_at)
+       SELECT ?1, 'l' || i, i, 'commit', 'done', 1, 't', json_quote(hex(zeroblob(200000))), 1 FROM n`,
+      id,
+    );
+    await archive();
+    const by = await reader();
+    const { body } = await by.get(`/v1/instances/${id}/effects`);
+    expect(body.items.map(({ output }: Json) => output?.length ?? null)).toEqual([null, ...Array.from({ length: 12 }, () => 400_000)]);
+    for (const path of ["", "/steps", "/record", "/events"]) expect((await by.get(`/v1/instances/${id}${path}`)).status).toBe(200);
+  });
+
   it("an invalid ARCHIVE_AFTER_DAYS removes nothing", async () => {
     const id = await rowOf("complete", 40);
     const rule = ENGINE_RETENTION.find(({ name }) => name === "instances ended");
