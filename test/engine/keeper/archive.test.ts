@@ -1,5 +1,7 @@
+import { query, sql } from "millrace";
 import { erasure } from "millrace/operate";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import { findArchived } from "../../../packages/millrace/src/archive/read.ts";
 import type { Slice } from "../../../packages/millrace/src/keeper/sweep.ts";
 import { callerWith, expectProblem, type Json } from "../../api/client.ts";
 import { ProbeSignal } from "../../probe/messages.ts";
@@ -208,6 +210,20 @@ describe("Archived instances", () => {
     const { body } = await by.get(`/v1/instances/${id}/effects`);
     expect(body.items.map(({ output }: Json) => output?.length ?? null)).toEqual([null, ...Array.from({ length: 12 }, () => 400_000)]);
     for (const path of ["", "/steps", "/record", "/events"]) expect((await by.get(`/v1/instances/${id}${path}`)).status).toBe(200);
+  });
+
+  it("a column that a migration adds after the move, and after a read, is NULL in archived rows", async () => {
+    const id = await rowOf("complete", 31);
+    await archive();
+    expect((await (await reader()).get(`/v1/instances/${id}`)).status).toBe(200);
+    await run("ALTER TABLE millrace_waits ADD COLUMN added TEXT NOT NULL DEFAULT 'x'");
+    try {
+      const found = await findArchived(probeEnv, { tenantId: "acme" }, id);
+      const statement = sql`SELECT i.id, w.added FROM millrace_instances i LEFT JOIN millrace_waits w ON w.instance_id = i.id`;
+      expect(found && (await query(found.env.DB, statement))).toEqual([{ id, added: null }]);
+    } finally {
+      await run("ALTER TABLE millrace_waits DROP COLUMN added");
+    }
   });
 
   it("an invalid ARCHIVE_AFTER_DAYS removes nothing", async () => {

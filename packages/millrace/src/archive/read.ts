@@ -25,9 +25,10 @@ export async function findArchived<E extends Env>(
 ): Promise<Archived<E> | undefined> {
   const [row] = await query<{ object: number }>(env.DB, selectObjectOf(id));
   if (row === undefined) return undefined;
-  const rows = await rowsIn(env.PAYLOADS, objectName(tenantId, row.object), id);
+  const name = objectName(tenantId, row.object);
+  const [rows, columns] = await Promise.all([rowsIn(env.PAYLOADS, name, id), query<Column>(env.DB, COLUMNS)]);
   if (rows === undefined) return undefined;
-  const DB = withRows(env.DB, rows, await columnsOf(env.DB));
+  const DB = withRows(env.DB, rows, columns);
   return { env: Object.create(env, { DB: { value: DB } }) as E, archivedAt: row.object, rows };
 }
 
@@ -58,32 +59,20 @@ export async function refuseArchived(env: Env, by: Pick<Operator, "tenantId">, i
   throw new MillraceError("invalid_transition", said);
 }
 
-let known: Promise<Readonly<Record<ArchivedTable, string[]>>> | undefined;
-
-/** The columns of the tables at present. Older rows may lack some columns, which are then NULL. */
-function columnsOf(db: D1Database): Promise<Readonly<Record<ArchivedTable, string[]>>> {
-  known ??= readColumns(db).catch((error: unknown) => {
-    known = undefined;
-    throw error;
-  });
-  return known;
+interface Column {
+  readonly table: ArchivedTable;
+  readonly name: string;
 }
 
-async function readColumns(db: D1Database): Promise<Readonly<Record<ArchivedTable, string[]>>> {
-  const names = JSON.stringify(ARCHIVED_TABLES);
-  const rows = await query<{ table: ArchivedTable; name: string }>(
-    db,
-    sql`SELECT t.value AS "table", c.name FROM json_each(${names}) t CROSS JOIN pragma_table_info(t.value) c`,
-  );
-  const columns = ARCHIVED_TABLES.map((table) => [table, rows.filter((row) => row.table === table).map(({ name }) => name)] as const);
-  return Object.fromEntries(columns) as Record<ArchivedTable, string[]>;
-}
+/** Selects the columns of the tables at present. Older rows may lack some columns, which are then NULL. */
+const COLUMNS = sql`
+  SELECT t.value AS "table", c.name FROM json_each(${JSON.stringify(ARCHIVED_TABLES)}) t CROSS JOIN pragma_table_info(t.value) c`;
 
 /**
  * A database that reads the given rows instead of the tables of the same names. Each statement gets a common table expression for each
  * table that its text names, because the name of such an expression hides a table. The `rowid` is 0: an ended instance waits in no queue.
  */
-function withRows(db: D1Database, rows: ArchivedRows, columns: Readonly<Record<ArchivedTable, string[]>>): D1Database {
+function withRows(db: D1Database, rows: ArchivedRows, columns: readonly Column[]): D1Database {
   const prepare = (text: string) => ({
     bind(...params: unknown[]) {
       const values = [...params];
@@ -91,7 +80,7 @@ function withRows(db: D1Database, rows: ArchivedRows, columns: Readonly<Record<A
         const chunks = rowChunks(rows[table]);
         // D1 refuses more than five SELECTs in a UNION, and has no such limit for VALUES.
         const lists = (chunks.length === 0 ? ["[]"] : chunks).map((chunk) => `(?${values.push(chunk)})`);
-        const fields = columns[table].map((name) => `value->>'${name}' AS "${name}"`);
+        const fields = columns.flatMap((one) => (one.table === table ? `value->>'${one.name}' AS "${one.name}"` : []));
         return `${table} AS (SELECT 0 AS rowid, ${fields.join()} FROM (VALUES ${lists.join()}) CROSS JOIN json_each(column1))`;
       });
       const [, words = "", statement = text] = /^\s*(WITH(?: RECURSIVE)?\s)?([\s\S]*)$/i.exec(text) ?? [];
