@@ -226,6 +226,25 @@ describe("Archived instances", () => {
     }
   });
 
+  it("an answer of R2 that breaks off or is damaged is a failure of R2, and the next read succeeds", async () => {
+    const id = await rowOf("complete", 31);
+    await archive();
+    const by = await reader();
+    const bucket = Object.getPrototypeOf(probeEnv.PAYLOADS) as R2Bucket;
+    const real = bucket.get;
+    const brokenOff = () => Promise.reject(new Error("Network connection lost."));
+    const damaged = async () => new Uint8Array([0, 0, 0, 1]).buffer;
+    for (const arrayBuffer of [brokenOff, damaged]) {
+      const get = vi.spyOn(bucket, "get").mockImplementation(async function (this: R2Bucket, name: string, options?: R2GetOptions) {
+        const object = await real.call(this, name, options as never);
+        return object && (Object.assign(object, { arrayBuffer }) as never);
+      } as never);
+      expectProblem(await by.get(`/v1/instances/${id}`), 503, "unavailable");
+      get.mockRestore();
+      expect((await by.get(`/v1/instances/${id}`)).status).toBe(200);
+    }
+  });
+
   it("an invalid ARCHIVE_AFTER_DAYS removes nothing", async () => {
     const id = await rowOf("complete", 40);
     const rule = ENGINE_RETENTION.find(({ name }) => name === "instances ended");

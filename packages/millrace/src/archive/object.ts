@@ -108,34 +108,46 @@ export async function putMembers(bucket: R2Bucket, name: string, members: readon
   return true;
 }
 
-/** All instances of an object, with the object's version; undefined if the object was removed. */
+/** All instances of an object, with the object's version; undefined if the object was removed. Errors: `unavailable` if R2 fails. */
 export async function membersOf(bucket: R2Bucket, name: string): Promise<{ etag: string; members: Member[] } | undefined> {
-  const object = await called(`read ${name}`, () => bucket.get(name));
-  if (object === null) return undefined;
-  const bytes = new Uint8Array(await object.arrayBuffer());
-  const members = indexIn(bytes).map(({ id, offset, length }) => ({ id, bytes: bytes.slice(offset, offset + length) }));
-  return { etag: object.etag, members };
+  return called(`read ${name}`, async () => {
+    const object = await bucket.get(name);
+    if (object === null) return undefined;
+    const bytes = await bytesOf(object);
+    const members = indexIn(bytes).map(({ id, offset, length }) => ({ id, bytes: bytes.slice(offset, offset + length) }));
+    return { etag: object.etag, members };
+  });
 }
 
 /** How often a read begins again when the object changes between the two reads of its parts. */
 const READS = 3;
 
-/** The rows of one instance; undefined if the object does not contain it. Reads the index and the part of the instance alone. */
+/**
+ * The rows of one instance; undefined if the object does not contain it. Reads the index and the part of the instance alone. Errors:
+ * `unavailable` if R2 fails.
+ */
 export async function rowsIn(bucket: R2Bucket, name: string, id: string): Promise<ArchivedRows | undefined> {
   for (let read = 1; read <= READS; read++) {
-    const range = { offset: 0, length: COUNT_BYTES + MOST_MEMBERS * ENTRY_BYTES };
-    const index = await called(`read ${name}`, () => bucket.get(name, { range }));
-    if (index === null) return undefined;
-    const own = indexIn(new Uint8Array(await index.arrayBuffer())).find((one) => one.id === id);
-    if (own === undefined) return undefined;
-    const onlyIf = { etagMatches: index.etag };
-    const part = await called(`read ${name}`, () => bucket.get(name, { range: { offset: own.offset, length: own.length }, onlyIf }));
-    if (part === null) return undefined;
-    if ("body" in part) return rowsOf({ bytes: new Uint8Array(await part.arrayBuffer()) });
+    const found = await called(`read ${name}`, () => readRows(bucket, name, id));
+    if (found !== "changed") return found;
   }
   throw failed(`read ${name} between two changes`);
 }
 
+async function readRows(bucket: R2Bucket, name: string, id: string): Promise<ArchivedRows | undefined | "changed"> {
+  const index = await bucket.get(name, { range: { offset: 0, length: COUNT_BYTES + MOST_MEMBERS * ENTRY_BYTES } });
+  const own = index && indexIn(await bytesOf(index)).find((one) => one.id === id);
+  if (!own) return undefined;
+  const part = await bucket.get(name, { range: { offset: own.offset, length: own.length }, onlyIf: { etagMatches: index.etag } });
+  if (part === null) return undefined;
+  return "body" in part ? rowsOf({ bytes: await bytesOf(part) }) : "changed";
+}
+
+async function bytesOf(object: R2ObjectBody): Promise<Uint8Array<ArrayBuffer>> {
+  return new Uint8Array(await object.arrayBuffer());
+}
+
+/** Calls R2, and reads its answer. Errors: `unavailable`, also for an answer that breaks off or is damaged. */
 async function called<T>(what: string, call: () => Promise<T>): Promise<T> {
   try {
     return await within(call());
