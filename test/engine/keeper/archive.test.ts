@@ -10,15 +10,15 @@ import { ada, REDACTED, reader } from "../inspect/told.ts";
 import { platformOf, platformReaches, runLab } from "../lab.ts";
 import { age, count, DAY_MS, ENGINE_RETENTION, justBefore, rowOf, run } from "./aged.ts";
 
-const archiveEnv = { ...probeEnv, ARCHIVE_AFTER_DAYS: "30" };
+const archiveEnv = (days: number) => ({ ...probeEnv, ARCHIVE_AFTER_DAYS: days });
 
 /** Runs slices of a retention rule with an archive, to the end of its scan. Returns the count of moved instances. */
-async function archive(name = "instances ended", days = "30"): Promise<number> {
+async function archive(name = "instances ended", days = 30): Promise<number> {
   await oldFirst();
   const rule = ENGINE_RETENTION.find((one) => one.name === name);
   let moved = 0;
   for (let from: string | null = null; ; ) {
-    const slice: number | Slice | undefined = await rule?.prune({ ...archiveEnv, ARCHIVE_AFTER_DAYS: days }, rule.keepDays * DAY_MS, from);
+    const slice: number | Slice | undefined = await rule?.prune(archiveEnv(days), rule.keepDays * DAY_MS, from);
     if (typeof slice !== "object") throw new Error(`${name} has no scan.`);
     moved += slice.removed;
     from = slice.next;
@@ -111,6 +111,10 @@ describe("Archived instances", () => {
     for (const path of ["", "/steps", "/effects", "/events", "/record"])
       expectProblem(await stranger.get(`${url}${path}`), 404, "instance_not_found");
     expect((await stranger.get(`/v1/search?q=${id}`)).body.items).toEqual([]);
+    const prepare = vi.spyOn(Object.getPrototypeOf(probeEnv.DB) as D1Database, "prepare");
+    await by.get("/v1/search?q=no-such-text");
+    expect(prepare.mock.calls.filter(([text]) => text.includes("-place AS object"))).toEqual([]);
+    prepare.mockRestore();
     expectProblem(await stranger.post(`${url}/undo`, { reason: "r" }), 404, "instance_not_found");
   });
 
@@ -155,7 +159,7 @@ describe("Archived instances", () => {
     const path = `outputs/acme/${id}/x`;
     await probeEnv.PAYLOADS.put(path, "1");
     await archive();
-    const prune = (name: string, keepMs: number) => ENGINE_RETENTION.find((one) => one.name === name)?.prune(archiveEnv, keepMs, null);
+    const prune = (name: string, keepMs: number) => ENGINE_RETENTION.find((one) => one.name === name)?.prune(archiveEnv(30), keepMs, null);
     await prune("payloads and outputs", -1000);
     expect(await probeEnv.PAYLOADS.head(path)).not.toBeNull();
     expect(await objects()).not.toEqual([]);
@@ -388,7 +392,7 @@ describe("An erasure", () => {
     for (const id of ids) await reaches(id, "complete");
     await Promise.all(ids.map((id) => platformReaches(id, "complete")));
     for (const id of ids) await age(id, 2);
-    await archive("instances ended", "1");
+    await archive("instances ended", 1);
     await forget(person.email, false);
     expect(await Promise.all(ids.map(async (id) => (await platformOf(id)).status))).toEqual(["complete", "complete"]);
     await forget(person.email);

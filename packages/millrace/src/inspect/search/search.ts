@@ -54,7 +54,9 @@ export async function search(
 
 /** Finds an archived instance by its whole id. Its key finds the tombstone. */
 async function archived(env: Pick<EngineEnv, "DB" | "PAYLOADS">, sought: Sought): Promise<Finding[]> {
-  const [row] = (await findArchived(env, sought.by, sought.text.toLowerCase()))?.rows.millrace_instances ?? [];
+  const id = sought.text.toLowerCase();
+  if (!/^[0-9a-f]{32}$/.test(id)) return [];
+  const [row] = (await findArchived(env, sought.by, id))?.rows.millrace_instances ?? [];
   const one = row && byId.read({ ...row, at: row.accepted_at }, sought);
   return one === undefined ? [] : [{ kind: byId.kind, ...one, at: isoOrNull(one.at) }];
 }
