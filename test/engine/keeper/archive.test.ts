@@ -146,6 +146,19 @@ describe("Archived instances", () => {
     expect((await rowsOf(id)).instances).toBe(0);
   });
 
+  it("a decision on an effect or a question of an archived instance is refused", async () => {
+    const id = await rowOf("complete", 31);
+    const question = `${id}-${"0".repeat(16)}`;
+    await archive();
+    const [by, stranger] = [await reader(), await callerWith(["read", "operate"])];
+    const [{ key }] = (await by.get(`/v1/instances/${id}/effects`)).body.items;
+    for (const path of [`effects/${key}/confirm`, `effects/${key}/reject`, `approvals/${question}/approve`]) {
+      const body = { reason: "r", ...(path.endsWith("confirm") && { output: 1 }) };
+      expect(expectProblem(await by.post(`/v1/${path}`, body), 409, "invalid_transition").detail).toContain("is archived");
+      expect((await stranger.post(`/v1/${path}`, body)).status).toBe(404);
+    }
+  });
+
   it("failed instances are archived after 90 days, and with their dead letter's row kept by its own rule", async () => {
     const [old, young] = [await rowOf("errored", 91), await rowOf("errored", 89)];
     expect(await archive("instances failed")).toBe(1);

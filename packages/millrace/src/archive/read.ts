@@ -51,9 +51,12 @@ export async function orArchived<E extends Env, T>(
   }
 }
 
-/** Throws the error of a read, or the refusal of an act on an archived instance. Errors: `invalid_transition` for an archived instance. */
+/**
+ * Throws the error of a read, or the refusal of an act on an archived instance, its effect or its question. Errors: `invalid_transition` for
+ * an archived instance.
+ */
 export async function refuseArchived(env: Env, by: Pick<Operator, "tenantId">, id: string, error: unknown): Promise<never> {
-  if (codeOf(error) !== "instance_not_found" || (await findArchived(env, by, id)) === undefined) throw error;
+  if (!codeOf(error)?.endsWith("_not_found") || (await findArchived(env, by, id)) === undefined) throw error;
   const said =
     "The instance is archived: it can be read, and no longer changed. To do its work again, send a new command with another key.";
   throw new MillraceError("invalid_transition", said);

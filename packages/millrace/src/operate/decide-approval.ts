@@ -1,7 +1,9 @@
+import { refuseArchived } from "../archive/read.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { type ApprovalRow, approvalIn, getApproval, selectApproval } from "../inspect/approvals.ts";
 import type { Instance } from "../inspect/instance-row.ts";
 import { getInstance } from "../inspect/instances.ts";
+import { askerOf } from "../signals/approval.ts";
 import { type Action, actionIdOf, type Operator } from "../store/actions.ts";
 import { answerQuestion } from "../store/approvals.ts";
 import { lookAfterAnswer } from "../store/instances/look.ts";
@@ -20,7 +22,7 @@ export async function decideApproval(
   decision: "approve" | "reject",
   reason: string,
 ): Promise<{ action_id: string; instance_id: string }> {
-  const { instance_id: instanceId } = await getApproval(env, by, id);
+  const { instance_id: instanceId } = await getApproval(env, by, id).catch((error) => refuseArchived(env, by, askerOf(id), error));
   const { tenantId } = by;
   const approved = decision === "approve";
   const actionId = actionIdOf(by);

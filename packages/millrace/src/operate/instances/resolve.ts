@@ -1,3 +1,4 @@
+import { refuseArchived } from "../../archive/read.ts";
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import { digest, type EntryKey, formatEntryKey, parseEntryKey } from "../../contract/ids.ts";
@@ -40,7 +41,7 @@ export async function resolveDoubt(
   const target = formatEntryKey(key);
   const actionId = actionIdOf(by);
   const before = await standingOf(env, by, key);
-  if (before === undefined) throw notFound();
+  if (before === undefined) return refuseArchived(env, by, instanceId, notFound());
 
   const path = () => `${by.tenantId}/${instanceId}/${digest("operator", actionId)}`;
   const output = await packOutput(env.PAYLOADS, path, resolution.verb === "confirm" ? resolution.output : undefined);
