@@ -3,6 +3,7 @@ import { SCOPES } from "millrace/operate";
 import type { Retention } from "millrace/worker";
 import { expect, vi } from "vitest";
 import { engineRetention } from "../../../packages/millrace/src/keeper/retention.ts";
+import type { Slice } from "../../../packages/millrace/src/keeper/sweep.ts";
 import { app } from "../../probe/worker.ts";
 import { fresh, oldFirst, operator, probeEnv, rows } from "../harness.ts";
 
@@ -95,5 +96,21 @@ export async function failing<T>(act: () => Promise<T>): Promise<T> {
     return await act();
   } finally {
     error.mockRestore();
+  }
+}
+
+export const archiveEnv = (days: number) => ({ ...probeEnv, ARCHIVE_AFTER_DAYS: days });
+
+/** Runs slices of a retention rule with an archive, to the end of its scan. Returns the count of moved instances. */
+export async function archive(name = "instances ended", days = 30): Promise<number> {
+  await oldFirst();
+  const rule = ENGINE_RETENTION.find((rule) => rule.name === name);
+  let moved = 0;
+  for (let from: string | null = null; ; ) {
+    const one: number | Slice | undefined = await rule?.prune(archiveEnv(days), rule.keepDays * DAY_MS, from);
+    if (typeof one !== "object") throw new Error(`${name} has no scan.`);
+    moved += one.removed;
+    from = one.next;
+    if (from === null) return moved;
   }
 }

@@ -1,30 +1,11 @@
-import { query, sql } from "millrace";
 import { erasure } from "millrace/operate";
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { findArchived } from "../../../packages/millrace/src/archive/read.ts";
-import type { Slice } from "../../../packages/millrace/src/keeper/sweep.ts";
 import { callerWith, expectProblem, type Json } from "../../api/client.ts";
 import { ProbeSignal } from "../../probe/messages.ts";
-import { dieAt, fresh, happened, oldFirst, probeEnv, reaches, start, statusOf } from "../harness.ts";
+import { dieAt, fresh, happened, probeEnv, reaches, start, statusOf } from "../harness.ts";
 import { ada, REDACTED, reader } from "../inspect/told.ts";
 import { platformOf, platformReaches, runLab } from "../lab.ts";
-import { age, count, DAY_MS, ENGINE_RETENTION, justBefore, rowOf, run } from "./aged.ts";
-
-const archiveEnv = (days: number) => ({ ...probeEnv, ARCHIVE_AFTER_DAYS: days });
-
-/** Runs slices of a retention rule with an archive, to the end of its scan. Returns the count of moved instances. */
-async function archive(name = "instances ended", days = 30): Promise<number> {
-  await oldFirst();
-  const rule = ENGINE_RETENTION.find((one) => one.name === name);
-  let moved = 0;
-  for (let from: string | null = null; ; ) {
-    const slice: number | Slice | undefined = await rule?.prune(archiveEnv(days), rule.keepDays * DAY_MS, from);
-    if (typeof slice !== "object") throw new Error(`${name} has no scan.`);
-    moved += slice.removed;
-    from = slice.next;
-    if (from === null) return moved;
-  }
-}
+import { age, archive, archiveEnv, count, DAY_MS, ENGINE_RETENTION, justBefore, rowOf, run } from "./aged.ts";
 
 const objects = async (tenant = "acme") =>
   (await probeEnv.PAYLOADS.list({ prefix: `runs/${tenant}/` })).objects.map(({ key }) => key).sort();
@@ -130,35 +111,6 @@ describe("Archived instances", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it.each(["retry", "undo", "restart", "run-again", "close"])("the action %s on an archived instance is refused", async (act) => {
-    const id = await rowOf("complete", 31);
-    await archive();
-    const by = await reader();
-    const key = { "idempotency-key": fresh("act") };
-    for (const body of [{ reason: "r" }, { reason: "r", dry_run: true }]) {
-      const { detail } = expectProblem(
-        await by.post(`/v1/instances/${id}/${act}`, body, act === "run-again" ? key : {}),
-        409,
-        "invalid_transition",
-      );
-      expect(detail).toContain("is archived");
-    }
-    expect((await rowsOf(id)).instances).toBe(0);
-  });
-
-  it("a decision on an effect or a question of an archived instance is refused", async () => {
-    const id = await rowOf("complete", 31);
-    const question = `${id}-${"0".repeat(16)}`;
-    await archive();
-    const [by, stranger] = [await reader(), await callerWith(["read", "operate"])];
-    const [{ key }] = (await by.get(`/v1/instances/${id}/effects`)).body.items;
-    for (const path of [`effects/${key}/confirm`, `effects/${key}/reject`, `approvals/${question}/approve`]) {
-      const body = { reason: "r", ...(path.endsWith("confirm") && { output: 1 }) };
-      expect(expectProblem(await by.post(`/v1/${path}`, body), 409, "invalid_transition").detail).toContain("is archived");
-      expect((await stranger.post(`/v1/${path}`, body)).status).toBe(404);
-    }
-  });
-
   it("failed instances are archived after 90 days, and with their dead letter's row kept by its own rule", async () => {
     const [old, young] = [await rowOf("errored", 91), await rowOf("errored", 89)];
     expect(await archive("instances failed")).toBe(1);
@@ -212,54 +164,6 @@ describe("Archived instances", () => {
     expect([await statusOf(large), await statusOf(small)]).toEqual(["complete", undefined]);
     await run("DELETE FROM millrace_inbox WHERE instance_id = ?1", large);
     expect(await archive()).toBe(1);
-  });
-
-  it("an archived instance with megabytes of entries is read", async () => {
-    const id = await rowOf("complete", 31);
-    await run(
-      `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12)
-       INSERT INTO millrace_inbox (instance_id, step, position, class, state, epoch, token, output, updated_at)
-       SELECT ?1, 'l' || i, i, 'commit', 'done', 1, 't', json_quote(hex(zeroblob(200000))), 1 FROM n`,
-      id,
-    );
-    await archive();
-    const by = await reader();
-    const { body } = await by.get(`/v1/instances/${id}/effects`);
-    expect(body.items.map(({ output }: Json) => output?.length ?? null)).toEqual([null, ...Array.from({ length: 12 }, () => 400_000)]);
-    for (const path of ["", "/steps", "/record", "/events"]) expect((await by.get(`/v1/instances/${id}${path}`)).status).toBe(200);
-  });
-
-  it("a column that a migration adds after the move, and after a read, is NULL in archived rows", async () => {
-    const id = await rowOf("complete", 31);
-    await archive();
-    expect((await (await reader()).get(`/v1/instances/${id}`)).status).toBe(200);
-    await run("ALTER TABLE millrace_waits ADD COLUMN added TEXT NOT NULL DEFAULT 'x'");
-    try {
-      const found = await findArchived(probeEnv, { tenantId: "acme" }, id);
-      const statement = sql`SELECT i.id, w.added FROM millrace_instances i LEFT JOIN millrace_waits w ON w.instance_id = i.id`;
-      expect(found && (await query(found.env.DB, statement))).toEqual([{ id, added: null }]);
-    } finally {
-      await run("ALTER TABLE millrace_waits DROP COLUMN added");
-    }
-  });
-
-  it("an answer of R2 that breaks off or is damaged is a failure of R2, and the next read succeeds", async () => {
-    const id = await rowOf("complete", 31);
-    await archive();
-    const by = await reader();
-    const bucket = Object.getPrototypeOf(probeEnv.PAYLOADS) as R2Bucket;
-    const real = bucket.get;
-    const brokenOff = () => Promise.reject(new Error("Network connection lost."));
-    const damaged = async () => new Uint8Array([0, 0, 0, 1]).buffer;
-    for (const arrayBuffer of [brokenOff, damaged]) {
-      const get = vi.spyOn(bucket, "get").mockImplementation(async function (this: R2Bucket, name: string, options?: R2GetOptions) {
-        const object = await real.call(this, name, options as never);
-        return object && (Object.assign(object, { arrayBuffer }) as never);
-      } as never);
-      expectProblem(await by.get(`/v1/instances/${id}`), 503, "unavailable");
-      get.mockRestore();
-      expect((await by.get(`/v1/instances/${id}`)).status).toBe(200);
-    }
   });
 
   it("an invalid ARCHIVE_AFTER_DAYS removes nothing", async () => {
