@@ -280,6 +280,33 @@ it("an instance that runs again waits for a slot, and a bulk cancel ends waiting
   expect(begun()).toEqual(["a", "b"]);
 });
 
+it("a raised limit applies at once to the commands accepted after the change, and a lowered one too", async () => {
+  const { send, end, begun, hasBegun, heldOf } = await crowd(1);
+  const change = (limit: number) => noteFlow({ ...lab, concurrency: { key: ({ note }) => note, limit } });
+  await send("a");
+  await send("b");
+  await hasBegun("a");
+  change(3);
+  const raised = [await send("c"), await send("d"), await send("e")];
+  change(2);
+  const last = await send("f");
+  end("a");
+  await hasBegun("b");
+  expect(begun()).toEqual(["a", "b"]);
+  end("b");
+  await hasBegun("c");
+  for (const id of raised) expect(await heldOf(id)).toBeNull();
+  await hasBegun("d", "e");
+  end("c");
+  await until(
+    () => heldOf(last),
+    (held) => held?.includes("after 0 others") === true,
+  );
+  expect(begun()).not.toContain("f");
+  end("all");
+  expect(await reaches(last, "complete")).toBe("complete");
+});
+
 it("a limit is refused unless it is a whole number, with a key, and without a lane", () => {
   const declare =
     (concurrency: unknown, queue = defineQueue({ name: "orders" })) =>
