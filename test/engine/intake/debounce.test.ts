@@ -1,6 +1,8 @@
 import { defineCommand, defineQueue, defineWorkflow, ids as messageIds } from "millrace";
 import { expect, it } from "vitest";
 import * as z from "zod";
+import { noteFlow } from "../../../packages/millrace/src/contract/flow.ts";
+import { lab } from "../../probe/lab.ts";
 import { deliver, dieAt, envelopeOf, keeperRound, reaches, rows, statusOf, until } from "../harness.ts";
 import { runLab } from "../lab.ts";
 import { crowd } from "./flowing.ts";
@@ -124,6 +126,19 @@ it("throttle and concurrency together: a due command also waits for its slot", a
   end("all");
   for (const id of [first, second]) expect(await reaches(id, "complete")).toBe("complete");
   expect([begun(), most()]).toEqual([["a", "b"], 1]);
+});
+
+it("a debounced command that arrives in one batch with others of its slot key occupies no slot before its due time", async () => {
+  const { send, end, post, command, tenantId, hasBegun } = await crowd();
+  const concurrency = { key: () => "all", limit: 1 };
+  noteFlow({ ...lab, concurrency, debounce: { key: ({ note }) => note, periodMs: 3_600_000 } });
+  await post("/v1/commands/batch", { commands: ["x", "y", "z"].map((name) => command(name, name)) });
+  expect(await rows("SELECT 1 FROM millrace_instances WHERE tenant_id = ?1 AND slot_turn IS NULL", tenantId)).toEqual([]);
+  noteFlow({ ...lab, concurrency });
+  const free = await send("free");
+  await hasBegun("free");
+  end("all");
+  expect(await reaches(free, "complete")).toBe("complete");
 });
 
 it("invalid periods, and both options at once, are refused", () => {
