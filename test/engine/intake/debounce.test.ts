@@ -141,6 +141,18 @@ it("a debounced command that arrives in one batch with others of its slot key oc
   expect(await reaches(free, "complete")).toBe("complete");
 });
 
+it.each([true, false])("later commands of a throttled key do not wait for cancelled ones (undo: %s)", async (undo) => {
+  const { send, end, act, get } = await crowd({ throttle: { limit: 1, periodMs: 3_600_000 } });
+  end("all");
+  const ids = [await send("a"), await send("b"), await send("c"), await send("d")];
+  const dueOf = async (id = "") => Date.parse((await get(`/v1/instances/${id}`)).body.due_at);
+  const due = await dueOf(ids[1]);
+  for (const id of ids.slice(1)) expect((await act(id, "cancel", { undo })).status).toBe(202);
+  const late = await dueOf(await send("e"));
+  expect(late).toBeGreaterThanOrEqual(due);
+  expect(late).toBeLessThan(due + 3_600_000);
+});
+
 it("invalid periods, and both options at once, are refused", () => {
   const on = defineCommand({
     type: "order.ship",

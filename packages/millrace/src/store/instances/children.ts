@@ -4,7 +4,7 @@ import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
 import { fragment, now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
 import { isPruned } from "../tombstones.ts";
 import type { Identity } from "./keys.ts";
-import { AWAKE, UNDER_WAY } from "./status.ts";
+import { AWAKE, DUE_AFTER_CANCEL, UNDER_WAY } from "./status.ts";
 
 /** A child: an instance that the step of another instance starts and awaits. */
 export interface NewChild extends Identity {
@@ -85,7 +85,8 @@ export function isOpenChild(parent: string): Statement {
 export function cancelChildren({ id, tenantId }: { id: string; tenantId: string }, actionId: string, undo: boolean): Statement {
   return sql`
     UPDATE millrace_instances SET status = ${undo ? AWAKE : fragment("'terminated'")}, run = run + 1, error = NULL,
-      undo = iif(${undo ? 1 : 0}, a.id, NULL), updated_at = ${now}, check_at = iif(${undo ? 1 : 0}, ${now} + ${KEEPER_PATIENCE_MS}, NULL)
+      undo = iif(${undo ? 1 : 0}, a.id, NULL), due_at = ${DUE_AFTER_CANCEL}, updated_at = ${now},
+      check_at = iif(${undo ? 1 : 0}, ${now} + ${KEEPER_PATIENCE_MS}, NULL)
     FROM millrace_actions a
     WHERE millrace_instances.tenant_id = ${tenantId} AND ${isOpenChild(id)}
       AND a.instance_id = millrace_instances.id AND a.applied_at IS NULL AND a.detail->>'derived_from' = ${actionId}`;

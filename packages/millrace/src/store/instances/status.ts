@@ -161,3 +161,10 @@ export const IS_INDEXED_AS_IN_TURN = fragment(`slot_turn IS NOT NULL AND status 
 
 /** The condition that an instance is due and waits for a slot. */
 export const WAITS_FOR_SLOT = fragment(`(${IS_INDEXED_AS_IN_TURN.fragment} AND slot_turn <= ${now.fragment})`);
+
+/**
+ * The due time after a cancel. A throttled command that is cancelled before its due time does not delay later commands of its key by more
+ * than one period.
+ */
+export const DUE_AFTER_CANCEL = fragment(`iif(millrace_instances.flow->>'throttle' IS NULL, millrace_instances.due_at,
+      min(millrace_instances.due_at, ${now.fragment}))`);

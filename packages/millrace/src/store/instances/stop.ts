@@ -4,7 +4,7 @@ import { hasDoubt } from "../inbox/read.ts";
 import { leftWith } from "./left.ts";
 import { IS_BEING_RESTARTED } from "./restarted.ts";
 import type { NextRun } from "./run.ts";
-import { AWAKE, GOING_ON, RETRYABLE, UNDER_WAY, WAITS_FOR_SLOT } from "./status.ts";
+import { AWAKE, DUE_AFTER_CANCEL, GOING_ON, RETRYABLE, UNDER_WAY, WAITS_FOR_SLOT } from "./status.ts";
 
 /**
  * Cancels an instance in progress. The next run undoes the effects of the earlier runs. An instance with an unknown outcome remains in
@@ -13,14 +13,15 @@ import { AWAKE, GOING_ON, RETRYABLE, UNDER_WAY, WAITS_FOR_SLOT } from "./status.
 export function beginCancel({ id, tenantId, run }: Omit<NextRun, "left">, actionId: string): Statement {
   return sql`
     UPDATE millrace_instances SET status = ${AWAKE}, run = ${run}, error = NULL, undo = ${actionId}, updated_at = ${now},
-      check_at = ${now} + ${KEEPER_PATIENCE_MS}
+      due_at = ${DUE_AFTER_CANCEL}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${UNDER_WAY} AND undo IS NULL AND run < ${run}`;
 }
 
 /** Stops an instance in progress without an undo. Only a retry starts the instance again. */
 export function markStopped({ id, tenantId, run }: Omit<NextRun, "left">): Statement {
   return sql`
-    UPDATE millrace_instances SET status = 'terminated', run = ${run}, error = NULL, updated_at = ${now}, check_at = NULL
+    UPDATE millrace_instances SET status = 'terminated', run = ${run}, error = NULL, due_at = ${DUE_AFTER_CANCEL}, updated_at = ${now},
+      check_at = NULL
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${UNDER_WAY} AND undo IS NULL AND run < ${run}`;
 }
 
