@@ -1,11 +1,14 @@
 import { defineCommand, defineQueue, defineWorkflow, ids as messageIds } from "millrace";
+import { deadLetters } from "millrace/operate";
 import { expect, it } from "vitest";
 import * as z from "zod";
 import { noteFlow } from "../../../packages/millrace/src/contract/flow.ts";
 import { lab } from "../../probe/lab.ts";
-import { deliver, dieAt, envelopeOf, keeperRound, reaches, rows, statusOf, until } from "../harness.ts";
+import { app } from "../../probe/worker.ts";
+import { deliver, dieAt, envelopeOf, keeperRound, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { runLab } from "../lab.ts";
 import { crowd } from "./flowing.ts";
+import { reader } from "./letter.ts";
 
 /** The due times of instances, in milliseconds after the first. */
 async function dueTimes(tenantId: string): Promise<number[]> {
@@ -151,6 +154,27 @@ it.each([true, false])("later commands of a throttled key do not wait for cancel
   const late = await dueOf(await send("e"));
   expect(late).toBeGreaterThanOrEqual(due);
   expect(late).toBeLessThan(due + 3_600_000);
+});
+
+it("replayed commands of a throttled key start within the limit", async () => {
+  const { send, end, tenantId } = await crowd({ throttle: { limit: 1, periodMs: 3_600_000 } });
+  end("all");
+  const first = await send("a");
+  expect(await reaches(first, "complete")).toBe("complete");
+  const second = await send("b");
+  await rows("UPDATE millrace_instances SET status = 'dead', due_at = due_at - 3600000 WHERE id = ?1 RETURNING id", second);
+  await rows(
+    `INSERT INTO millrace_dead_letters (id, tenant_id, queue, instance_id, body, reason, attempts, first_at, captured_at)
+     SELECT id, tenant_id, queue, id, envelope, 'exhausted', 3, 0, 0 FROM millrace_instances WHERE id = ?1 RETURNING id`,
+    second,
+  );
+  await deadLetters.replay(probeEnv, app, { ...reader, tenantId }, second, { reason: "mended" });
+  const state = await rows<{ status: string; isLater: number }>(
+    `SELECT b.status, b.due_at - a.due_at >= 3600000 AS isLater FROM millrace_instances a, millrace_instances b WHERE a.id = ?1 AND b.id = ?2`,
+    first,
+    second,
+  );
+  expect(state).toEqual([{ status: "accepted", isLater: 1 }]);
 });
 
 it("invalid periods, and both options at once, are refused", () => {

@@ -253,7 +253,7 @@ export function acceptAgain(
       status = 'accepted', correlation_id = excluded.correlation_id, causation_id = excluded.causation_id, subject = excluded.subject,
       envelope = excluded.envelope, fingerprint = excluded.fingerprint, updated_at = excluded.updated_at,
       must_end_by = excluded.must_end_by, callback = excluded.callback, version = excluded.version, check_at = excluded.check_at,
-      slot = excluded.slot, slot_turn = excluded.slot_turn, flow = excluded.flow
+      slot = excluded.slot, slot_turn = excluded.slot_turn, flow = excluded.flow, due_at = NULL
     WHERE millrace_instances.status = 'dead' AND millrace_instances.fingerprint IN (excluded.fingerprint, ${before})`;
 }
 
