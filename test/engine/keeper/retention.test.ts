@@ -16,7 +16,7 @@ import {
   start,
   statusOf,
 } from "../harness.ts";
-import { age, count, daysAgo, justBefore, letter, pruneFailed, reader, rowOf, run, slice } from "./aged.ts";
+import { age, count, DAY_MS, daysAgo, justBefore, letter, pruneFailed, reader, rowOf, run, slice } from "./aged.ts";
 
 describe("Instances", () => {
   it.each(["complete", "terminated", "skipped"])(
@@ -33,6 +33,16 @@ describe("Instances", () => {
       expect(await count("millrace_tombstones", "id = unhex(?1)", young)).toBe(0);
     },
   );
+
+  it("a throttled instance is kept while its start counts", async () => {
+    const ids = [await rowOf("complete", 31), await rowOf("complete", 31)] as const;
+    const throttled =
+      "UPDATE millrace_instances SET flow = json_object('throttle', id, 'starts', 1, 'ms', ?2), due_at = accepted_at WHERE id = ?1";
+    await run(throttled, ids[0], 32 * DAY_MS);
+    await run(throttled, ids[1], 30 * DAY_MS);
+    await retentionPass();
+    expect([await statusOf(ids[0]), await statusOf(ids[1])]).toEqual(["complete", undefined]);
+  });
 
   it.each(["errored", "dead"])("%s instances without an operator's action are deleted after 90 days", async (status) => {
     const old = await rowOf(status, 91);

@@ -11,7 +11,8 @@ export interface Old {
 
 /**
  * The condition that an instance ended long ago and needs no further work. It has no open action, and no effect with an unknown outcome. A
- * child is kept as long as its parent, because an undo of the parent undoes the child.
+ * child is kept as long as its parent, because an undo of the parent undoes the child. A throttled instance is kept for the period in which
+ * its start counts.
  */
 export function isOver({ statuses, keepMs }: Old): Statement {
   return sql`(
@@ -19,6 +20,7 @@ export function isOver({ statuses, keepMs }: Old): Statement {
     AND NOT EXISTS (SELECT 1 FROM millrace_actions
       WHERE millrace_actions.applied_at IS NULL AND millrace_actions.instance_id = millrace_instances.id)
     AND NOT EXISTS (SELECT 1 FROM millrace_instances p WHERE p.id = millrace_instances.parent)
+    AND (flow->>'throttle' IS NULL OR due_at IS NULL OR due_at + (flow->>'ms') <= ${now})
     AND NOT EXISTS (SELECT 1 FROM millrace_inbox
       WHERE millrace_inbox.instance_id = millrace_instances.id AND millrace_inbox.state = 'in_doubt'))`;
 }
