@@ -3,6 +3,8 @@ import { deadLetters } from "millrace/operate";
 import { expect, it } from "vitest";
 import * as z from "zod";
 import { noteFlow } from "../../../packages/millrace/src/contract/flow.ts";
+import { acceptance } from "../../../packages/millrace/src/intake/accept/accept.ts";
+import { commitCommands } from "../../../packages/millrace/src/recorder/gather.ts";
 import { lab } from "../../probe/lab.ts";
 import { app } from "../../probe/worker.ts";
 import { deliver, dieAt, envelopeOf, keeperRound, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
@@ -154,6 +156,24 @@ it.each([true, false])("later commands of a throttled key do not wait for cancel
   const late = await dueOf(await send("e"));
   expect(late).toBeGreaterThanOrEqual(due);
   expect(late).toBeLessThan(due + 3_600_000);
+});
+
+it("the deadline of a throttled command counts from its due time, and a stated end remains", async () => {
+  const { send, end, tenantId, command, nameOf } = await crowd({ throttle: { limit: 1, periodMs: 7_200_000 } });
+  end("all");
+  const model = await envelopeOf(await send("a"));
+  const arrive = (name: string, more: object) => {
+    const envelope = { ...model, ...more, payload_inline: command(name).payload, idempotency_key: nameOf(name), subject: nameOf(name) };
+    return acceptance({ ...lab, deadline: "1 hour" }, envelope, "probe-commands");
+  };
+  const stated = new Date(Date.now() + 60_000).toISOString();
+  await commitCommands(probeEnv.DB, [arrive("b", {}), arrive("c", { must_end_by: stated })]);
+  const ends = await rows<{ due: number; end: number }>(
+    "SELECT due_at AS due, must_end_by AS end FROM millrace_instances WHERE tenant_id = ?1 AND must_end_by IS NOT NULL ORDER BY rowid",
+    tenantId,
+  );
+  expect(Math.round(((ends[0]?.end ?? 0) - (ends[0]?.due ?? 0)) / 1000)).toBe(3600);
+  expect(ends[1]?.end).toBe(Date.parse(stated));
 });
 
 it("replayed commands of a throttled key start within the limit", async () => {
