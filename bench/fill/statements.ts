@@ -71,8 +71,8 @@ export function fillStatements({ tenantId, mark, from, to, of }: Portion): strin
     `INSERT INTO millrace_actions (id, tenant_id, actor, verb, target, instance_id, reason, result, at, applied_at)
      ${numbers(100)} SELECT ${id()}, ${tenant.replaceAll("i % 10 < 7", "i / 100 % 10 < 7")}, 'ada', 'retry', ${id()}, ${id()}, 'because', 'applied',
        ${at}, ${at} ${some(100)}`,
-    `INSERT INTO millrace_tombstones (id, fingerprint, pruned_day)
-     ${numbers(5)} SELECT unhex(substr(${hash}, 3, 32)), unhex(${hash}), unixepoch() / 86400 - 5 ${some(5)}`,
+    `INSERT INTO millrace_tombstones (id, fingerprint, place)
+     ${numbers(5)} SELECT unhex(substr(${hash}, 3, 32)), unhex(substr(${hash}, 1, 12)), 1000 * (unixepoch() - 5 * 86400) ${some(5)}`,
     `INSERT INTO millrace_stated_events (id, fingerprint, said, correlation_id, stated_at)
      ${numbers(20)} SELECT unhex(substr(${hash}, 5, 32)), unhex(${hash}), unhex(${id()}), NULL, ${at} ${some(20)}`,
   ];
