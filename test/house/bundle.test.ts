@@ -29,7 +29,7 @@ const ENGINE_ONLY = `
   };`;
 
 /** The maximum size of such a Worker, minified, and in gzip: slightly above its current size. */
-const MOST_KB = 964;
+const MOST_KB = 950;
 const MOST_GZIP_KB = 315;
 
 interface Plugged {

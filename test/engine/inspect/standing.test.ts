@@ -90,7 +90,7 @@ it("a sleeping instance shows its step and the end of the sleep; a list shows bo
 
 it("a sleep in a run that is paused on the platform shows no end once its time has passed", async () => {
   const caller = await asking();
-  const id = await ask(caller, ({ step }) => step.sleep("a moment", 1500));
+  const id = await ask(caller, ({ step }) => step.sleep("a moment", 4000));
   const shown = async () => (await caller.get(`/v1/instances/${id}`)).body;
   const sleeping = await until(shown, (body) => body.sleeping?.until);
   const instance = await (env as unknown as { LAB: Workflow }).LAB.get(id);

@@ -64,12 +64,13 @@ it("a delivery that returns to its queue costs one read operation, at the rate o
   await settleCounts(probeEnv);
   const after = await costs();
   const more = after.fixed.queue_operations - before.fixed.queue_operations;
-  expect(more).toBeGreaterThanOrEqual(30_000);
+  // The counts are divided and multiplied, so that the sum may differ in its last digit.
+  expect(more).toBeGreaterThan(29_999.99);
   // Other tests may cause a few redeliveries at the same time.
   expect(more).toBeLessThan(33_000);
   const used = ({ month }: { month: { used: { of: string; used: number }[] } }) =>
     month.used.find(({ of }) => of === "queue_operations")?.used ?? 0;
-  expect(used(after) - used(before)).toBeGreaterThanOrEqual(30_000);
+  expect(used(after) - used(before)).toBeGreaterThan(29_999.99);
 });
 
 it("the cost of a run with a corrupt cost record is estimated, and other costs are still shown", async () => {
