@@ -11,8 +11,8 @@ import { platformReaches, runLab } from "../../lab.ts";
 export type Code = Parameters<typeof runLab>[0];
 
 /**
- * Waits before the tests of a file until the recorders are older than the maximum clock difference. From then on the first replay of a
- * run executes its steps inline. After the tests the step mode is `platform` again.
+ * Waits before the tests of a file until the recorders are older than the maximum clock difference, and the isolate has replayed a run. From
+ * then on the first replay of a run executes its steps inline. After the tests the step mode is `platform` again.
  */
 export function withRecordersThatKnow(): void {
   beforeAll(async () => {
@@ -22,6 +22,9 @@ export function withRecordersThatKnow(): void {
       return until(() => recorder.begin(fresh("first"), "pass", Date.now()), Boolean);
     });
     expect(await Promise.all(known), "each recorder treats a new run as new after a second").toEqual(known.map(() => true));
+    // The first run of an isolate makes no inline step, because another isolate may have made its steps before.
+    const { instanceId } = await runIn("platform", async () => undefined);
+    await reaches(instanceId, "complete");
   });
   afterAll(() => {
     mode.steps = "platform";
