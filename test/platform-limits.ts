@@ -47,7 +47,7 @@ export async function invoked<T>(kind: "fetch" | "queue" | "alarm" | "instance",
   }
 }
 
-/** The steps of an instance, whose bodies belong to the invocation in which the workflow's code called them. */
+/** The steps of an instance. The body of a step belongs to the invocation in which the workflow's code called the step. */
 export function boundSteps(steps: WorkflowStep): WorkflowStep {
   return new Proxy(steps, {
     get: (target, name) => {

@@ -3,7 +3,7 @@ import { catalog, keeper, Recorder as OfEngine } from "millrace/worker";
 import { cellsOf } from "../../packages/millrace/src/contract/cells.ts";
 import { recorderRate } from "../recorder.ts";
 
-// A Worker with the recorders of several cells, each of whose databases answers a batch a given time later.
+// A Worker with the recorders of several cells, in which each database delays its answers by a given time.
 
 export class Keeper extends keeper({ catalog: catalog({ consumers: [] }) }) {}
 
@@ -13,7 +13,7 @@ const slow = { ms: 0 };
 /** The last batch of each database. A database runs one batch at a time. */
 const last = new Map<string, Promise<unknown>>();
 
-/** A database whose batches take longer. */
+/** A database with a delay before each batch. */
 function delayed(name: string, db: D1Database): D1Database {
   const batch = (statements: D1PreparedStatement[]) => {
     const run = async () => {

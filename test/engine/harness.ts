@@ -154,7 +154,7 @@ export async function oldFirst(): Promise<void> {
 /** Runs all retention rules of the keeper to the end of their scans. Returns the number of rounds. */
 export async function retentionPass(): Promise<number> {
   const keeper = keeperOf(probeEnv);
-  // A round of the keeper's alarm would store the positions of its own scans.
+  // A round of the keeper's alarm would store the positions of the round's scans.
   await withKeeperAtRest();
   await oldFirst();
   const turns = () => runInDurableObject(keeper, (_, { storage }) => storage.get<Record<string, { dueAt: number }>>("retention"));

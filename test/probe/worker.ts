@@ -90,7 +90,7 @@ export const app = catalog({
   },
 });
 
-/** The class of a workflow, whose instances have the limits of the platform. */
+/** The class of a workflow. The instances of the class have the limits of the platform. */
 // biome-ignore lint/suspicious/noExplicitAny: a list of workflows has all payload types
 function entrypoint(workflow: any, catalog: typeof app): ReturnType<typeof ofWorkflow> {
   return class extends ofWorkflow(workflow, catalog) {

@@ -347,7 +347,7 @@ describe("An erasure", () => {
   });
 });
 
-/** Number of instances whose bytes are measured; docs/retention.md has the figures of 100,000. */
+/** Number of measured instances; docs/retention.md has the figures of 100,000. */
 const RUNS = 2500;
 
 it("an archived instance takes at most 60 bytes of the database, and its move writes few rows", { timeout: 600_000 }, async () => {

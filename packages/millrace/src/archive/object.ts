@@ -9,7 +9,7 @@ import type { Row } from "../store/d1/retry.ts";
  */
 export type ArchivedRows = Readonly<Record<ArchivedTable, readonly Row[]>>;
 
-/** The tables whose rows move with an instance. `millrace_signals`: the events that the instance has received. */
+/** The tables with rows that move with an instance. `millrace_signals`: the events that the instance has received. */
 export const ARCHIVED_TABLES = [
   "millrace_instances",
   "millrace_inbox",
@@ -119,7 +119,7 @@ export async function membersOf(bucket: R2Bucket, name: string): Promise<{ etag:
   });
 }
 
-/** How often a read begins again when the object changes between the two reads of its parts. */
+/** Maximum number of tries of a read. The object may change between the two parts of a read. */
 const READS = 3;
 
 /**

@@ -3,7 +3,7 @@ import { sha256 } from "../contract/sha256.ts";
 import { among, type Statement, sql } from "../contract/sql.ts";
 import { atomically, query } from "./d1/retry.ts";
 
-/** How long an isolate caches the cell of a tenant, in milliseconds. A tenant may move only while it has been stopped for this time. */
+/** How long an isolate caches the cell of a tenant, in milliseconds. A tenant does not move to another cell. */
 const CACHED_MS = 60_000;
 const MAX_CACHED = 10_000;
 
@@ -54,7 +54,7 @@ async function placed(first: object, tenants: readonly string[]): Promise<Placed
   return [...found, ...(stored as unknown as Placed[])];
 }
 
-/** The cell of a new tenant. The tenant of alerts belongs to the first cell, whose keeper sends the notices. */
+/** The cell of a new tenant. The tenant of alerts belongs to the first cell, because the keeper of this cell sends the notices. */
 function chosenCell(tenant: string, open: readonly number[], env: object): number {
   if (tenant === ((env as { ALERTS_TENANT?: string }).ALERTS_TENANT || "millrace")) return 1;
   return open[Number.parseInt(sha256(tenant).slice(0, 8), 16) % open.length] ?? 1;

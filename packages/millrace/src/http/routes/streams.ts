@@ -161,7 +161,7 @@ export const instanceStream = operation("get", "/v1/instances/{id}/stream", "fol
   },
 });
 
-/** What a client of an instance's stream has received: its position in the steps, and the status that was sent last. */
+/** The position in the steps and the last sent status of an instance's stream. */
 interface Heard {
   readonly place: StepPlace;
   readonly stand: string;
