@@ -3,7 +3,7 @@ import { andNoted, isOver, type Old } from "./instances/remove.ts";
 
 /** The part of a fingerprint that a tombstone stores: the first six bytes, so that a tombstone takes less than 40 bytes. */
 export const STORED_CHARACTERS = 12;
-const stored = (fingerprint: string | Fragment) => sql`unhex(substr(${fingerprint}, 1, 12))`;
+const stored = (fingerprint: string | Fragment) => sql`unhex(substr(${fingerprint}, 1, ${STORED_CHARACTERS}))`;
 
 /** True if two payloads are equal by their fingerprints. One of the fingerprints may be a tombstone's, which is the beginning. */
 export function isSamePayload(one: string, other: string): boolean {
