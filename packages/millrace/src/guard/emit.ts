@@ -2,15 +2,17 @@ import { address } from "../contract/address.ts";
 import { assertSendable, type EngineEnv } from "../contract/bindings.ts";
 import { durationMs } from "../contract/duration.ts";
 import type { Envelope } from "../contract/envelope.ts";
+import { MillraceError } from "../contract/errors.ts";
 import { flowOf } from "../contract/flow.ts";
 import { type EntryKey, eventKey, fingerprintOf, instanceId, messageId } from "../contract/ids.ts";
 import type { Draft, Performer } from "../contract/message.ts";
 import { payloadFingerprint } from "../contract/payload.ts";
-import { queueFor } from "../contract/queue.ts";
+import { laneIn, queueFor } from "../contract/queue.ts";
 import { CHILD_PREFIX, labelOf } from "../contract/step-names.ts";
 import { nextHop } from "../contract/trace.ts";
 import { currentVersion } from "../contract/workflow-versions.ts";
-import type { NewChild } from "../store/instances/children.ts";
+import { query } from "../store/d1/retry.ts";
+import { type NewChild, selectBlocked } from "../store/instances/children.ts";
 import type { Outgoing } from "../store/outbox.ts";
 
 /** Addresses the messages of a step. The messages keep the correlation, name the step as cause, and have the same ids at every attempt. */
@@ -39,6 +41,7 @@ export function addressEmitted(
       });
       const queue = queueFor(draft.queue, envelope);
       const child = draft.child && childOf(draft.child, { envelope, queue, entry, by: workflow, payload: draft.payload });
+      if (child) await assertStarts(env, child);
       return {
         id: messageId(envelope),
         queue,
@@ -76,6 +79,23 @@ function childOf(
     ...(flow && { flow }),
     ...(deadline !== undefined && { deadlineMs: durationMs(deadline) }),
   };
+}
+
+/**
+ * Refuses a child that could not start before its parent ends, because the parent waits for the child. Errors: `config_invalid`.
+ */
+async function assertStarts(env: EngineEnv, child: NewChild): Promise<void> {
+  const { flow, queue, step, workflow } = child;
+  const lane = laneIn(queue) === undefined ? undefined : queue;
+  if (flow?.slot === undefined && lane === undefined) return;
+  const [blocked] = await query<{ id: string }>(env.DB, selectBlocked(child, lane));
+  if (blocked === undefined) return;
+  const [what, fix] = lane ? ["lane", "another subject or queue"] : ["slot", "another key of `concurrency`"];
+  throw new MillraceError(
+    "config_invalid",
+    `The child "${step}" needs the ${what} of the instance ${blocked.id}, which waits for the child: give "${workflow}" ${fix}.`,
+    { step },
+  );
 }
 
 /**

@@ -50,6 +50,20 @@ const ASK_FOR_CHILD_START = `
   UPDATE millrace_instances SET flow = flow WHERE rowid IN (
     SELECT rowid FROM millrace_instances WHERE id IN (SELECT value->>'id' FROM json_each(?1))) AND flow IS NOT NULL`;
 
+/**
+ * Selects an instance in progress, among the parent of a child and the parents of that parent, that occupies the slot or the lane key for
+ * which the child would wait. `lane`: the queue of a child in a lane.
+ */
+export function selectBlocked({ parent, flow, envelope }: NewChild, lane: string | undefined): Statement {
+  return sql`
+    WITH RECURSIVE above(id) AS (
+      SELECT ${parent}
+      UNION SELECT parent FROM millrace_instances JOIN above USING (id) WHERE parent IS NOT NULL)
+    SELECT id FROM above JOIN millrace_instances USING (id)
+    WHERE status IN ${UNDER_WAY} AND (slot = ${flow?.slot ?? null}
+      OR (queue = ${lane ?? null} AND subject = ${envelope.subject} AND envelope->>'kind' = 'command')) LIMIT 1`;
+}
+
 /** The end of a child that its parent has not received, with the run of the parent. */
 export interface UntoldEnd {
   readonly id: string;
