@@ -71,9 +71,9 @@ export async function stopInstances(env: EngineEnv, tenantId: string, except: st
  * instance `except`. Then removes the objects of archived instances. Returns the number of removed instances or objects.
  */
 export async function removeInstances(env: EngineEnv & LaneEnv, tenantId: string, except: string): Promise<number> {
-  const found = await query<PlatformInstance & { queue: string | null; subject: string } & Record<string, unknown>>(
+  const found = await query<PlatformInstance & { queue: string | null; subject: string; parent: string | null }>(
     env.DB,
-    sql`SELECT id, workflow, undo, queue, subject FROM millrace_instances
+    sql`SELECT id, workflow, undo, queue, subject, parent FROM millrace_instances
       WHERE tenant_id = ${tenantId} AND id <> ${except} LIMIT ${INSTANCES}`,
   );
   if (found.length === 0) return removeArchived(env, tenantId);
@@ -85,12 +85,10 @@ export async function removeInstances(env: EngineEnv & LaneEnv, tenantId: string
   );
   for (const instance of found) await deleteOnPlatform(env, instance);
   const ids = found.map(({ id }) => id);
-  await atomically(env.DB, [
-    removeEntries(sql`instance_id IN ${among(ids)}`),
-    removeWaits(sql`instance_id IN ${among(ids)}`),
-    removeQuestions(sql`instance_id IN ${among(ids)}`),
-    deleteInstances(ids, tenantId),
-  ]);
+  // A delayed write may accept a child after the removal of the child's parent, together with an entry and a wait of that parent.
+  const parents = found.flatMap(({ parent }) => (parent === null || parent === except ? [] : parent));
+  const whose = sql`instance_id IN ${among([...ids, ...parents])}`;
+  await atomically(env.DB, [removeEntries(whose), removeWaits(whose), removeQuestions(whose), deleteInstances(ids, tenantId)]);
   return found.length;
 }
 
