@@ -53,6 +53,7 @@ const READS_ALL: Record<string, string> = {
     "Reads an index that contains only ends of instances whose callback address has not been called yet.",
   "store/instances/accept.ts askForStart": "Reads the accepted instances with flow control by row id, in the order of their acceptance.",
   "store/instances/children.ts ASK_FOR_CHILD_START": "Reads the accepted children with flow control by row id.",
+  "store/instances/children.ts selectBlocked": "Reads the parents of a child one by one, by primary key, at most `maxHops`.",
   "inspect/instances.ts between": "Sorts open instances in the keeper's order, from an index that contains only open instances.",
 };
 

@@ -147,6 +147,7 @@ const NO_TRANSITIONS = [
   "keepCaught",
   "moveDue",
   "ofGone",
+  "selectBlocked",
   "selectChild",
   "selectInTurn",
   "selectLeft",

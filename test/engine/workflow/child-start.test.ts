@@ -104,7 +104,7 @@ it("a child that would wait for the slot of its parent, or of the parent of its 
   expect(await outputOf(above?.instanceId ?? "")).toMatchObject({ status: "errored", ...refused });
 });
 
-it("children of one parent never exceed the limit of a slot, whose earlier instances go first", async () => {
+it("children of one parent never exceed the limit of a slot that another instance occupies", async () => {
   const { send, command, end, begun, hasBegun, most, nameOf, tenantId } = await crowd(2);
   await send("earlier");
   await hasBegun("earlier");

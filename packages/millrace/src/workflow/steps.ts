@@ -186,7 +186,8 @@ export class Steps {
    * Starts an instance of another workflow as a child, and waits for its end without polling. The child is accepted in the write that
    * records the step, once, under a key of its own: the workflow's `key` is not used. Returns the child's result. If the code ends before
    * the child, the child continues. Errors: `child_failed`, whose detail `child` has the id, status, code and message of a child that did
-   * not complete; `too_many_hops` for a chain of children that is longer than `maxHops` of the catalog.
+   * not complete; `too_many_hops` for a chain of children that is longer than `maxHops` of the catalog; `config_invalid` for a child that
+   * needs the slot or the lane of an instance that waits for the child.
    */
   child<Name extends string, Payload, Result, Given>(
     name: Literal<Name>,

@@ -51,8 +51,8 @@ const ASK_FOR_CHILD_START = `
     SELECT rowid FROM millrace_instances WHERE id IN (SELECT value->>'id' FROM json_each(?1))) AND flow IS NOT NULL`;
 
 /**
- * Selects an instance in progress, among the parent of a child and the parents of that parent, that occupies the slot or the lane key for
- * which the child would wait. `lane`: the queue of a child in a lane.
+ * Selects an instance in progress that occupies the slot or the lane key of a child: its parent, or a parent above. `lane`: the queue of a
+ * child in a lane.
  */
 export function selectBlocked({ parent, flow, envelope }: NewChild, lane: string | undefined): Statement {
   return sql`
