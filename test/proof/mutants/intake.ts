@@ -117,4 +117,16 @@ export const INTAKE = mutantsOf("intake", {
     put: "stated_at <= ${now} - ${keepMs / 10}",
     killedBy: STATED_TEST,
   },
+  "a child waits for the slot of its own parent": {
+    file: "packages/millrace/src/guard/emit.ts",
+    find: "if (child) await assertStarts(env, child);",
+    put: "",
+    killedBy: "test/engine/workflow/child-start.test.ts",
+  },
+  "a child waits for the slot of its parent's parent": {
+    file: "packages/millrace/src/store/instances/children.ts",
+    find: "UNION SELECT parent FROM millrace_instances JOIN above USING (id) WHERE parent IS NOT NULL)",
+    put: ")",
+    killedBy: "test/engine/workflow/child-start.test.ts",
+  },
 });

@@ -12,7 +12,7 @@ export const TENANTS = mutantsOf("tenants", {
   "a wait consumes another tenant's event": {
     file: "packages/millrace/src/store/signals.ts",
     find: "s.tenant_id = millrace_waits.tenant_id AND s.type = millrace_waits.type",
-    put: "s.type = waits.type",
+    put: "s.type = millrace_waits.type",
     killedBy: "test/engine/signals/waits.test.ts",
   },
   "operators change the instances of other tenants": {
@@ -105,5 +105,11 @@ export const TENANTS = mutantsOf("tenants", {
     find: "if (named.includes(tenantId)) return;",
     put: "if (tenantId) return;",
     killedBy: "test/systems/crm/notices.test.ts",
+  },
+  "the deletion of a tenant leaves the parent's rows of a late child": {
+    file: "packages/millrace/src/erase/remove-tenant.ts",
+    find: "[...ids, ...parents]",
+    put: "ids",
+    killedBy: "test/engine/erase/children.test.ts",
   },
 });
