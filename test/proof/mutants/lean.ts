@@ -100,9 +100,9 @@ export const LEAN_STEPS = mutantsOf("lean", {
     killedBy,
   },
   "a recorder forgets a replay while its instance is young": {
-    file: PASSES,
-    find: "this.#lately.get(instanceId) ?? this.#before.get(instanceId)",
-    put: "this.#lately.get(instanceId)",
+    file: "packages/millrace/src/contract/recent.ts",
+    find: "this.#lately.get(key) ?? this.#before.get(key)",
+    put: "this.#lately.get(key)",
     killedBy,
   },
   "calls in a sequence of inline steps are not counted": {

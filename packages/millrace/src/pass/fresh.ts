@@ -1,3 +1,5 @@
+import { Recent } from "../contract/recent.ts";
+
 /**
  * The platform needs more than this time, in milliseconds, to restart a run in another existing process. Therefore the first step of a run
  * that is younger than this time needs no read of the inbox. The upstream of a `keyed` effect remembers the key for hours, so the upstream
@@ -5,9 +7,8 @@
  */
 export const FRESH_MS = 2000;
 
-let lately = new Set<string>();
-let before = new Set<string>();
-let turnedAt = 0;
+/** The instances that this isolate has replayed. */
+const replayed = new Recent(FRESH_MS);
 /**
  * Time of the first call in this isolate. Another isolate that has ended may have replayed instances that were created before this time.
  */
@@ -21,13 +22,7 @@ export function isFirstPass(instanceId: string, createdAt: Date | undefined): bo
   const at = Date.now();
   // If the clock was ahead at the first call, the current time replaces the time of the first call.
   since = Math.min(since ?? at, at);
-  if (at - turnedAt > FRESH_MS || at < turnedAt) {
-    before = lately;
-    lately = new Set();
-    turnedAt = at;
-  }
-  const known = lately.has(instanceId) || before.has(instanceId);
-  lately.add(instanceId);
+  const known = replayed.note(instanceId, "") !== undefined;
   return !known && createdAt !== undefined && createdAt.getTime() > since && at - createdAt.getTime() <= FRESH_MS;
 }
 
