@@ -206,7 +206,13 @@ describe("Retention sweep", () => {
     const lines = log.mock.calls.map(([line]) => String(line)).filter((line) => line.includes('"retention"'));
     log.mockRestore();
     expect(lines.map((line) => JSON.parse(line))).toEqual([
-      { log: "retention", level: "info", removed: expect.objectContaining({ "dead letters settled": 1 }), unfinished: [], ms: expect.any(Number) },
+      {
+        log: "retention",
+        level: "info",
+        removed: expect.objectContaining({ "dead letters settled": 1 }),
+        unfinished: [],
+        ms: expect.any(Number),
+      },
     ]);
   });
 
