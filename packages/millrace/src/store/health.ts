@@ -2,6 +2,7 @@ import { fragment, now, type Statement, sql } from "../contract/sql.ts";
 import { SOMEBODY_WAITS } from "./approvals.ts";
 import { countOpen } from "./divergences.ts";
 import { HAS_DEADLINE, IS_OVERDUE } from "./instances/overdue.ts";
+import { BEGUN } from "./instances/status.ts";
 
 /** Maximum value of a count, because a larger count would only cost more reads. */
 export const MAX_COUNTED = 10_000;
@@ -108,6 +109,16 @@ export const HEALTH = {
   divergences: countOpen(MAX_COUNTED),
   lanes_backlog: sql`SELECT lane, sum(depth) AS value FROM (SELECT lane, depth FROM millrace_lanes LIMIT ${CAP}) GROUP BY lane`,
 } as const satisfies Record<string, Statement>;
+
+/**
+ * Open instances by workflow and version, of the instances with the earliest checks. An instance without its version is among them, because
+ * the keeper checks it every five minutes. The statement reads each of these rows, so it runs once a minute.
+ */
+export const OPEN_VERSIONS = sql`
+  SELECT workflow, CAST(version AS TEXT) AS version, count(*) AS value FROM (
+    SELECT workflow, version FROM millrace_instances INDEXED BY millrace_instances_to_check
+    WHERE seen = 1 AND check_at IS NOT NULL AND status IN ${BEGUN} ORDER BY check_at LIMIT ${CAP})
+  GROUP BY workflow, version`;
 
 /**
  * Up to three example instances for each group of a gauge; `workflow` is empty for a gauge without labels. The examples of a gauge are

@@ -2,8 +2,9 @@ import type { EngineEnv } from "../../contract/bindings.ts";
 import { queueBinding } from "../../contract/bindings.ts";
 import { laneIn } from "../../contract/queue.ts";
 import { within } from "../../contract/within.ts";
-import { atomically, type Row } from "../../store/d1/retry.ts";
-import { HEALTH } from "../../store/health.ts";
+import { hasVersion } from "../../contract/workflow-versions.ts";
+import { atomically, query, type Row } from "../../store/d1/retry.ts";
+import { HEALTH, OPEN_VERSIONS } from "../../store/health.ts";
 import type { Counted } from "./folding.ts";
 import { queueRates } from "./rates.ts";
 import type { Sample } from "./sample.ts";
@@ -35,6 +36,13 @@ async function readDatabase(env: Pick<EngineEnv, "DB">): Promise<Sample[]> {
     names.map((name) => HEALTH[name]),
   );
   return names.flatMap((name, index) => (answers[index] ?? []).map((row) => sampleOf(name, row)));
+}
+
+/** Counts the open instances of each version that the deployed code lacks. */
+export async function readVersions(env: Pick<EngineEnv, "DB">): Promise<Sample[]> {
+  const found = await query(env.DB, OPEN_VERSIONS);
+  const missing = found.filter(({ workflow, version }) => !hasVersion(String(workflow), Number(version)));
+  return missing.map((row) => sampleOf("instances_without_version", row));
 }
 
 /**

@@ -5,14 +5,14 @@ import { logLine } from "../../contract/log-line.ts";
 import { within } from "../../contract/within.ts";
 import { SPAN_MS } from "../../store/counts.ts";
 import { type Counted, foldTallies, readCounted } from "./folding.ts";
-import { type GaugedConsumer, readGauges } from "./gauges.ts";
+import { type GaugedConsumer, readGauges, readVersions } from "./gauges.ts";
 import { assertSamples, type Sample } from "./sample.ts";
 
 /** How long a reading of the gauges is reused, in milliseconds. Because of the reuse, frequent scrapes do not add database reads. */
 const FRESH_MS = 8000;
 /** Time limit of a reading of the gauges, in milliseconds, so that a hanging reading does not block the next reading. */
 const READ_WITHIN_MS = 30_000;
-/** The interval at which tallies are merged. */
+/** The interval at which tallies are merged and the versions of open instances are counted. */
 const FOLD_MS = SPAN_MS.minute;
 
 /** The counts and gauges of a deployment at the keeper's last reading. */
@@ -31,6 +31,7 @@ export class Vitals {
   #seen: Seen | undefined;
   #reading: Promise<Seen> | undefined;
   #foldedAt = 0;
+  #versions: readonly Sample[] = [];
   #lastOfApp: readonly Sample[] = [];
 
   constructor(
@@ -67,13 +68,14 @@ export class Vitals {
 
   async #read(): Promise<Seen> {
     const at = Date.now();
-    // The first cell has the counts of all cells.
-    if (this.env.CELL === undefined && Math.abs(at - this.#foldedAt) >= FOLD_MS) {
+    if (Math.abs(at - this.#foldedAt) >= FOLD_MS) {
       this.#foldedAt = at;
-      await foldTallies(this.env);
+      // The first cell has the counts of all cells.
+      if (this.env.CELL === undefined) await foldTallies(this.env);
+      this.#versions = await readVersions(this.env);
     }
     const counted = await readCounted(inCell(this.env), at);
-    const own = await readGauges(this.env, this.consumers, counted);
+    const own = [...(await readGauges(this.env, this.consumers, counted)), ...this.#versions];
     this.#seen = { ...counted, samples: [...own, ...(await this.#ofApp(own))] };
     return this.#seen;
   }
