@@ -23,6 +23,25 @@ function shopWith(changes: Readonly<Record<string, string>>): string {
   return folder;
 }
 
+/** Calls of the clock and of chance: between the steps, and at each place that a replay does not repeat. */
+const CALLS = {
+  'import * as z from "zod";': `import { randomBytes } from "node:crypto";
+    import * as z from "zod";
+    const now = Date.now;
+    const loaded = [now(), Math.random(), crypto.randomUUID(), randomBytes(1)];`,
+  "slow }, step }) {": `slow }, step }) {
+    new Date(now());
+    if (!(new Date() instanceof Date) || new Date(5).constructor !== Date || loaded.length !== 4) throw new Error("no date");
+    await step.map([Math.random()], { key: () => "one" }, async () => performance.now());`,
+  "{ refused, slow });": `{ refused, slow });
+    crypto.getRandomValues(new Uint8Array([crypto.randomUUID().length]));
+    void step.map([randomBytes(1)], { key: () => "one" }, async (_, each) => {
+      await each.read("clock", async () => [Date.now(), Math.random()]);
+      performance.now();
+    });
+    void fetch(\`https://shop.example/\${Date.now()}\`);`,
+};
+
 it("check replays the open instances of a deployment with the code of the folder, and exits with 1 if one would break", async () => {
   const place = await shop();
   const { ask, token, url } = await caller(place);
@@ -40,6 +59,14 @@ it("check replays the open instances of a deployment with the code of the folder
       );
     });
 
+  const first = ["Date.now()", "new Date()", "Math.random()", "performance.now()"];
+  const later = ["crypto.randomUUID()", "crypto.getRandomValues()", "crypto.randomBytes()", "Date.now()", "fetch()"];
+  const called = [
+    ...first.map((call) => `${call} outside a step, before its first step`),
+    ...later.map((call) => `${call} outside a step, after “tell the warehouse”`),
+  ].map((call) => `! change-order calls ${call}. Each replay gets another value. Call it in step.read(…).\n`);
+  expect(await check(shopWith(CALLS))).toEqual({ code: 0, out: `${called.join("")}1 open instance checked: none would break.\n` });
+
   expect(await check(shopWith({}))).toEqual({ code: 0, out: "1 open instance checked: none would break.\n" });
   const renamed = await check(shopWith({ '"tell the warehouse"': '"tell the depot"' }));
   expect(renamed).toEqual({
@@ -53,6 +80,7 @@ it("check replays the open instances of a deployment with the code of the folder
     {
       checked: 1,
       broken: 1,
+      calls_between_steps: [],
       instances: [{ id, workflow: "change-order", version: 1, findings: [{ code: "class_changed", step: "write to the customer" }] }],
     },
   ]);
@@ -70,8 +98,10 @@ it("check replays the open instances of a deployment with the code of the folder
   writeFileSync(config, readFileSync(config, "utf8").replace("{", '{ "vars": { "MODE": "quiet" },'));
   expect(await check(looksAround)).toEqual({ code: 0, out: "1 open instance checked: none would break.\n" });
   await ask("POST", "/v1/commands", { type: "order.change", payload: { ...payload, change: 2 } });
-  const first = await check(shopWith({}), "--limit", "1");
-  expect(first).toEqual({ code: 0, out: "1 open instance checked: none would break. More instances are open: raise --limit.\n" });
+  expect(await check(shopWith({}), "--limit", "1")).toEqual({
+    code: 0,
+    out: "1 open instance checked: none would break. More instances are open: raise --limit.\n",
+  });
   const versioned = shopWith({ "  on: OrderChange,\n  async run(": "  on: OrderChange,\n  version: 2,\n  previous: {},\n  async run(" });
   expect((await check(versioned)).out).toContain("keep its function in `previous`");
 }, 120_000);

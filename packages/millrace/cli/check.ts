@@ -7,6 +7,7 @@ import { type AskedApi, askedApi } from "./operate/api.ts";
 import { readOptions } from "./options.ts";
 import { findProject, sourcesOf } from "./project.ts";
 import { counted, oneLine, paint, say } from "./terminal.ts";
+import type { CallBetween } from "./wiring/calls-between.ts";
 import { configOf, readConfig } from "./wiring/config.ts";
 import { Loader, walked as walk } from "./wiring/loader.ts";
 import { look } from "./wiring/sources.ts";
@@ -46,11 +47,11 @@ async function check({ args, stop }: Call): Promise<number> {
   const records = await recordsOf(api, open, options.reveal ?? false);
   const said = await walk(join(folder, "look.js"), records, config.vars ?? {});
   if ("error" in said) throw new Refusal(`The process that replays the instances ended: ${oneLine(said.error).slice(0, 500)}`);
-  const { walked, outside } = said;
+  const { walked, calls } = said;
   const broken = walked.filter(({ findings }) => findings.some(({ breaks }) => breaks));
   if (options.json)
-    say(JSON.stringify({ checked: walked.length, broken: broken.length, calls_outside_steps: outside, more, instances: walked }));
-  else tell(walked, broken.length, outside, more);
+    say(JSON.stringify({ checked: walked.length, broken: broken.length, calls_between_steps: calls, more, instances: walked }));
+  else tell(walked, broken.length, calls, more);
   return broken.length === 0 ? 0 : 1;
 }
 
@@ -81,14 +82,19 @@ async function recordsOf(api: AskedApi, open: readonly string[], reveal: boolean
   return records;
 }
 
-function tell(walked: readonly Walked[], broken: number, outside: readonly string[], more: boolean): void {
+function tell(walked: readonly Walked[], broken: number, calls: readonly CallBetween[], more: boolean): void {
   for (const { id, workflow, version, findings } of walked) {
     for (const { step, says, breaks } of findings) {
       const at = step === "" ? "" : ` “${oneLine(step)}”:`;
       say(`${breaks ? paint("red", "✗") : paint("yellow", "?")} ${workflow} ${id} (version ${version})${at} ${oneLine(says)}`);
     }
   }
-  for (const call of outside) say(`${paint("yellow", "!")} The code calls ${call} outside a step: each replay repeats the call.`);
+  for (const { workflow, after, call } of calls) {
+    const place = after === null ? "before its first step" : `after “${oneLine(after)}”`;
+    say(
+      `${paint("yellow", "!")} ${workflow} calls ${call} outside a step, ${place}. Each replay gets another value. Call it in step.read(…).`,
+    );
+  }
   const unknown = walked.filter(({ findings }) => findings.length > 0).length - broken;
   const beside = unknown > 0 ? `, ${counted(unknown, "instance")} could not be checked to the end` : "";
   say(

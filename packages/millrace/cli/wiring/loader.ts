@@ -4,6 +4,7 @@ import { Socket } from "node:net";
 import type { RunRecord, Walked } from "../../src/check/walk.ts";
 import { besideOf } from "../local/doors.ts";
 import { errorIn } from "../local/wrangler.ts";
+import type { CallBetween } from "./calls-between.ts";
 import { type Look, placeIn } from "./known.ts";
 
 /** Timeouts for loading the sources. The second attempt gets more time, because the machine may be busy. */
@@ -73,13 +74,15 @@ export class Loader {
 /** Time without a sign of life of the process that replays recorded runs. Its code then executes a loop without `await`. */
 const SILENT_MS = 10_000;
 
+/** The results of the replays, and the calls between steps that each replay repeats. */
+interface Replayed {
+  readonly walked: readonly Walked[];
+  readonly calls: readonly CallBetween[];
+}
+
 /** Replays recorded runs in a separate process, with the code of a bundle that `look` made for it. */
-export async function walked(
-  bundle: string,
-  records: readonly RunRecord[],
-  vars: object,
-): Promise<{ walked: Walked[]; outside: string[] } | { error: string }> {
-  if (records.length === 0) return { walked: [], outside: [] };
+export async function walked(bundle: string, records: readonly RunRecord[], vars: object): Promise<Replayed | { error: string }> {
+  if (records.length === 0) return { walked: [], calls: [] };
   const child = fork(besideOf(import.meta.filename, "walk"), [], {
     // The code of the workflows reads files only, and sees the variables of the Worker instead of those of this process.
     env: Object.fromEntries(Object.entries(vars).map(([name, value]) => [name, String(value)])) as typeof process.env,
@@ -91,10 +94,10 @@ export async function walked(
     wrote += chunk;
   });
   child.send({ bundle, records, vars });
-  let said: { walked: Walked[]; outside: string[] } | undefined;
+  let said: Replayed | undefined;
   let open: string[] = [];
   let timer: NodeJS.Timeout | undefined;
-  child.on("message", (message: { open: string[] } | NonNullable<typeof said>) => {
+  child.on("message", (message: { open: string[] } | Replayed) => {
     clearTimeout(timer);
     if ("walked" in message) said = message;
     else {

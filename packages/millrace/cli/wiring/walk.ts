@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { scheduler } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import type { AnyWorkflow, Deployment, RunRecord, walkRecord as walk } from "../../src/check/walk.ts";
+import { type CallBetween, watchCalls } from "./calls-between.ts";
 import { standIn } from "./platform.ts";
 
 interface Catalog extends Deployment {
@@ -14,14 +15,9 @@ const AT_ONCE = 20;
 
 standIn();
 const [asked] = (await once(process, "message")) as [{ bundle: string; records: RunRecord[]; vars: Record<string, unknown> }];
-const outside = new Set<string>();
-Object.assign(globalThis, {
-  scheduler: { wait: (ms: number) => scheduler.wait(ms) },
-  fetch: async () => {
-    outside.add("fetch");
-    return new Promise(() => undefined);
-  },
-});
+const calls = new Map<string, CallBetween>();
+const between = watchCalls((call) => void calls.set(JSON.stringify(call), call));
+Object.assign(globalThis, { scheduler: { wait: (ms: number) => scheduler.wait(ms) } });
 const { worker, walkRecord } = (await import(pathToFileURL(asked.bundle).href)) as {
   worker: Record<string, unknown>;
   walkRecord: typeof walk;
@@ -39,9 +35,9 @@ const walkOn = async () => {
     open.push(record);
     report();
     const definition = catalog?.workflows.find(({ name }) => name === record?.workflow);
-    walked.push(await walkRecord(definition, catalog ?? { signalled: new Set() }, record, asked.vars));
+    walked.push(await walkRecord(definition, catalog ?? { signalled: new Set() }, record, asked.vars, between));
     open.splice(open.indexOf(record), 1);
   }
 };
 await Promise.all(Array.from({ length: AT_ONCE }, walkOn));
-process.send?.({ walked, outside: [...outside] }, () => process.exit());
+process.send?.({ walked, calls: [...calls.values()] }, () => process.exit());

@@ -11,6 +11,7 @@ import { SKIPPED } from "../store/inbox/outcome.ts";
 import { passThrough } from "../workflow/entrypoint.ts";
 import type { Taking } from "../workflow/taking.ts";
 import type { AnyWorkflow, Deployment } from "../workflow/workflow.ts";
+import { type Between, betweenSteps, type Code } from "./between.ts";
 
 export type { AnyWorkflow, Deployment, RunRecord };
 
@@ -41,13 +42,14 @@ interface Called {
 
 /**
  * Replays a recorded run with the given code. The replay is the engine's own: each step gets its recorded outcome, and no step without one
- * begins. The walk ends when the code waits for such steps only.
+ * begins. The walk ends when the code waits for such steps only. `between` contains the workflow's code while it executes.
  */
 export async function walkRecord(
   definition: AnyWorkflow | undefined,
   deployment: Deployment,
   record: RunRecord,
   vars: Readonly<Record<string, unknown>> = {},
+  between?: Between,
 ): Promise<Walked> {
   const { id, workflow } = record;
   // An instance that has not started begins with the new version.
@@ -72,11 +74,13 @@ export async function walkRecord(
   let pass: Pass | undefined;
   const watch = (taking: Taking, of: Pass) => {
     pass = of;
-    return watched(taking, called);
+    return watched(taking, called, code);
   };
+  const code: Code = { workflow, after: null };
+  const watchedCode = between ? betweenSteps(definition, between, code) : definition;
   const event = { payload: record.envelope as Params, instanceId: id, timestamp: new Date(), workflowName: workflow };
   const given = { env: walk.env, event: { ...event, payload: { ...event.payload, version } }, steps: walk.steps, deployment, watch };
-  const replay = passThrough(definition, given).then(
+  const replay = passThrough(watchedCode, given).then(
     () => ({}),
     (error: unknown) => ({ error }),
   );
@@ -171,41 +175,29 @@ function differencesOf(step: string, entry: RecordedEntry, code: Called | undefi
 /** The kinds of steps other than effects. */
 const OTHER_KINDS: ReadonlySet<string> = new Set(["commit", "read", "sleep", "wait", "child", "approval"]);
 
-function watched(taking: Taking, called: Map<string, Called>): Taking {
-  const note = ({ label }: StepCall, one: Called) => void called.set(label, one);
+function watched(taking: Taking, called: Map<string, Called>, code: Code): Taking {
+  const note = <T>({ label, name }: StepCall, one: Called, take: () => Promise<T>): Promise<T> => {
+    called.set(label, one);
+    const taken = take();
+    const heard = () => {
+      code.after = name;
+    };
+    taken.then(heard, heard);
+    return taken;
+  };
   return {
-    read: (step, policy, read) => {
-      note(step, { class: "read", hasUndo: false });
-      return taking.read(step, policy, read);
-    },
-    effect: (step, request) => {
-      note(step, { class: request.definition.effect, hasUndo: step.undoable === true });
-      return taking.effect(step, request);
-    },
-    commit: (step, request) => {
-      note(step, { class: "commit", hasUndo: step.undoable === true });
-      return taking.commit(step, request);
-    },
-    sleep: (step, duration) => {
-      note(step, { class: "sleep", hasUndo: false });
-      return taking.sleep(step, duration);
-    },
+    read: (step, policy, read) => note(step, { class: "read", hasUndo: false }, () => taking.read(step, policy, read)),
+    effect: (step, request) =>
+      note(step, { class: request.definition.effect, hasUndo: step.undoable === true }, () => taking.effect(step, request)),
+    commit: (step, request) => note(step, { class: "commit", hasUndo: step.undoable === true }, () => taking.commit(step, request)),
+    sleep: (step, duration) => note(step, { class: "sleep", hasUndo: false }, () => taking.sleep(step, duration)),
     waitFor: (step, request, open) => {
-      note(step, { class: "wait", hasUndo: false, event: { type: request.event.type, subject: request.subject } });
-      return taking.waitFor(step, request, open);
+      const event = { type: request.event.type, subject: request.subject };
+      return note(step, { class: "wait", hasUndo: false, event }, () => taking.waitFor(step, request, open));
     },
-    start: (step, request) => {
-      note(step, { class: "commit", hasUndo: true });
-      return taking.start(step, request);
-    },
-    child: (step, record, request) => {
-      note(step, { class: "child", hasUndo: false });
-      return taking.child(step, record, request);
-    },
-    approve: (step, request) => {
-      note(step, { class: "approval", hasUndo: false });
-      return taking.approve(step, request);
-    },
+    start: (step, request) => note(step, { class: "commit", hasUndo: true }, () => taking.start(step, request)),
+    child: (step, record, request) => note(step, { class: "child", hasUndo: false }, () => taking.child(step, record, request)),
+    approve: (step, request) => note(step, { class: "approval", hasUndo: false }, () => taking.approve(step, request)),
   };
 }
 
