@@ -170,6 +170,33 @@ it("a walk names the sleep and the question in which the run waits, and each eff
   expect(await walk(id, binding)).toMatchObject({ findings: [{ code: "unknown", breaks: false }] });
 });
 
+it("a walk names an effect that the platform attempts, that has no record yet, and that the changed code does not call", async () => {
+  let attempts = 0;
+  const pay = defineStep({
+    effect: "keyed",
+    retries: { limit: 3, delay: "1 hour" },
+    async run() {
+      if (++attempts === 1) throw new Error("The answer was lost.");
+    },
+  });
+  const code =
+    (name: string): Code =>
+    async ({ step }) => {
+      await Promise.all([step.effect(name as "pay", pay, undefined), step.read("rate", () => new Promise(() => undefined))]);
+    };
+  const { instanceId: id } = await runLab(code("pay"));
+  await until(
+    () => recordOf(probeEnv, operator, id, REVEALED),
+    ({ steps }) => steps.some(({ name, state }) => name === "pay" && state === "retrying"),
+  );
+  expect(codes(await walk(id, code("pay")))).toEqual([]);
+  expect(codes(await walk(id, code("charge")))).toEqual(["step_gone pay"]);
+  const reads: Code = async ({ step }) => void (await step.read("pay", async () => 1));
+  expect(codes(await walk(id, reads))).toEqual(["step_gone pay"]);
+  const without: Code = async ({ step }) => void (await step.effect("pay", pay, undefined));
+  expect(codes(await walk(id, without))).toEqual([]);
+});
+
 it("a walk accepts the output that an operator gave for a skipped read", async () => {
   const code: Code = async ({ step }) => {
     await step.read("price", async () => Promise.reject(notRetryable("no")));

@@ -2,7 +2,7 @@ import type { WorkflowStep } from "cloudflare:workers";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { codeOf, messageOf } from "../contract/errors.ts";
 import type { Params } from "../contract/params.ts";
-import { codeLabelOf, labelOf, ownStep } from "../contract/step-names.ts";
+import { CHILD_PREFIX, codeLabelOf, labelOf, ownStep } from "../contract/step-names.ts";
 import type { RecordedEntry, RunRecord } from "../inspect/record.ts";
 import { NAMING_MS } from "../pass/course.ts";
 import type { Pass } from "../pass/pass.ts";
@@ -94,7 +94,8 @@ export async function walkRecord(
   if (end === undefined && pass?.course.unheard.length === 0)
     find("unknown", "", "The code waits for something other than a step, such as a fetch, so its further steps are unknown.", false);
   // After a difference or an unknown value, the code has not come as far as the recorded run.
-  if (findings.length === 0) for (const one of openSteps(record, called)) find(one.code, one.step, one.says);
+  if (findings.length === 0)
+    for (const one of [...openSteps(record, called), ...openAttempts(record, called)]) find(one.code, one.step, one.says);
   return walked(end === undefined ? walk.beyond : null);
 }
 
@@ -118,6 +119,16 @@ function openSteps({ steps }: RunRecord, called: ReadonlyMap<string, Called>): O
     const now = code ? `has a step of the class ${code.class} with this name` : "does not call it";
     return [{ code: code ? "kind_changed" : "step_gone", step, says: `The run waits in this ${kind}, and the code ${now}.` }];
   });
+}
+
+/** The effects and commits with an unrecorded attempt that the code has not called. */
+function openAttempts({ steps }: RunRecord, called: ReadonlyMap<string, Called>): Omit<Finding, "breaks">[] {
+  const says = "An attempt of this step has no record yet, and the code has no effect or commit of this name.";
+  const open = steps.filter(({ type, state, reads }) => type === "do" && !reads && (state === "running" || state === "retrying"));
+  const labels = new Set(open.map(codeLabelOf));
+  // Before a child has started, the code has called only its start.
+  const gone = [...labels].filter((label) => ["read", undefined].includes((called.get(label) ?? called.get(CHILD_PREFIX + label))?.class));
+  return gone.map((step) => ({ code: "step_gone", step, says }));
 }
 
 /** The differences between recorded steps and the steps that the code has called. */

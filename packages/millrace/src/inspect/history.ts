@@ -128,7 +128,7 @@ export async function partOf(env: EngineEnv, workflow: string, name: string, mos
 }
 
 /** A step that the platform has stored, with its output or its error. */
-export interface StoredStep extends Pick<StepRecord, "type" | "name" | "state"> {
+export interface StoredStep extends Pick<StepRecord, "type" | "name" | "state" | "reads"> {
   readonly output: unknown;
   readonly error: string | null;
 }
@@ -141,12 +141,13 @@ export async function storedSteps(env: EngineEnv, workflow: string, id: string):
     if (event.type === "step_completed") outputs.set(event.stepName, event.output);
     else foldEvent(steps, event as StepEvent);
   }
-  return [...steps].map(([key, { type, name, state, attempts }]) => {
+  return [...steps].map(([key, { type, name, state, reads, attempts }]) => {
     // Between its completion and the event, a step has no output yet.
     const isDone = type !== "do" || outputs.has(key) || state !== "complete";
     return {
       type,
       name,
+      reads,
       state: isDone ? state : "running",
       output: outputs.get(key) ?? null,
       error: attempts.at(-1)?.error?.message ?? null,
