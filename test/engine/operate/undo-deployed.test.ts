@@ -116,6 +116,31 @@ describe("An undo after a deployment that has removed an undo handler", () => {
   });
 });
 
+it("an undo stops at an unrecorded effect that the code no longer calls; a skip continues the undo without it", async () => {
+  const [code, world]: [{ second: "b" | "c" }, string[]] = [{ second: "b" }, []];
+  const { instanceId: id } = await runLab(async ({ step }) => {
+    await step.effect("a", keyed("a", world, true), null);
+    const pay = async () => {
+      if (code.second === "b") throw new Error("The answer was lost.");
+    };
+    await step.effect(code.second, effect("keyed", pay, { undo: back(async () => world.push("undo second")) }), null);
+  });
+  await failed(id);
+  code.second = "c";
+  await retry(id);
+  expect(await kept(id, "complete", "errored")).toBe("complete");
+  await undoneInPart(id);
+  expect(await errorOf(id)).toMatchObject({
+    step: "b",
+    code: "nondeterministic_steps",
+    message: expect.stringContaining('Or skip "b": the undo then ignores it.'),
+  });
+  expect(world).toEqual(["a"]);
+  await skip(id, "b");
+  expect(await kept(id, "terminated", "errored")).toBe("terminated");
+  expect(world).toEqual(["a", "undo second", "undo a"]);
+});
+
 describe("An undo after a deployment that has added an undo handler", () => {
   it("an undo of effects without a handler at their time is refused, because a handler that was deployed later does not apply to them", async () => {
     const [code, world]: [Code, string[]] = [{ a: false, b: false }, []];

@@ -58,8 +58,9 @@ export class Undoing implements Taking {
     while (passed && !this.#broken && this.#missedOf(entries) && Date.now() - startedAt < NAMING_MS) await this.#untilIdle(20);
     this.#assertWhole();
     this.#pass.course.end();
-    const missed = this.#missedOf(entries)?.step ?? this.#missedOpen(entries);
-    if (missed !== undefined) throw this.#whyMissed(missed, passed);
+    const missed = this.#missedOf(entries);
+    const label = missed ? labelOf(missed.step, missed.item) : await this.#missedOpen(entries);
+    if (label !== undefined) throw this.#whyMissed(label, missed !== undefined, passed);
     return takeBack(this.#pass, this.#platform, this.#undoable, entries);
   }
 
@@ -213,27 +214,33 @@ export class Undoing implements Taking {
     );
   }
 
-  /** Finds the label of an undoable step of an earlier run, without a record, that the code did not reach. */
-  #missedOpen(entries: readonly Seen[]): string | undefined {
+  /** Finds the label of an undoable step of an earlier run, without a record, that the code did not reach and no operator skipped. */
+  async #missedOpen(entries: readonly Seen[]): Promise<string | undefined> {
     const { inbox, course } = this.#pass;
-    const isOnRecord = (label: string) => entries.some((one) => labelOf(one.step, one.item) === label && one.state !== "failed");
-    const left = Object.entries(inbox.history?.left ?? {}).filter(([, one]) => "open" in one && one.effect === "undoable");
-    return left.find(([label]) => !course.hasBegun(label) && !isOnRecord(label))?.[0];
+    for (const [label, one] of Object.entries(inbox.history?.left ?? {})) {
+      if (!("open" in one) || one.effect !== "undoable" || course.hasBegun(label)) continue;
+      const last = entries.findLast(({ step, item }) => labelOf(step, item) === label);
+      if (await this.#leftOpen.has(label, last, false)) return label;
+    }
+    return undefined;
   }
 
   /**
    * Creates the error for an effect that the code did not reach. The reason is that a read of the code now fails, that the code has
    * changed, or that the code ended too early.
    */
-  #whyMissed(step: string, passed: PromiseSettledResult<unknown> | undefined): unknown {
+  #whyMissed(label: string, isRecorded: boolean, passed: PromiseSettledResult<unknown> | undefined): unknown {
     const thrown: unknown = passed?.status === "rejected" ? passed.reason : undefined;
     const isCut = thrown !== undefined && !(thrown instanceof EndOfRecord);
     if (isCut && this.#pass.failures.hasRejected) return thrown;
     const why = isCut ? `The code threw: ${messageOf(thrown)}` : "The code no longer reaches this step";
-    return new MillraceError(
+    const error = new MillraceError(
       "nondeterministic_steps",
-      `"${step}" can be undone, but the undo did not reach it. ${why.replace(/\.$/, "")}. Fix the code, deploy it, then retry.`,
+      `"${label}" can be undone, but the undo did not reach it. ${why.replace(/\.$/, "")}. Fix the code, deploy it, then retry.${isRecorded ? "" : ` Or skip "${label}": the undo then ignores it.`}`,
     );
+    // Only the step at which an undo fails can be skipped.
+    if (!isRecorded) this.#pass.failures.noteEnd(label, error);
+    return error;
   }
 
   /** Waits until no branch of the code is active. A branch continues within milliseconds after its step. */
