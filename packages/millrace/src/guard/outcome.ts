@@ -5,9 +5,12 @@ import type { PackedOutput } from "./output.ts";
 
 /**
  * The result of an attempt: an output; an unknown outcome, named by its entry's key; or not started, because an operator holds the run.
- * `appRows`: the number of rows that the app's own statements wrote, as D1 counts rows for billing.
+ * `appRows`: the number of rows that the app's own statements wrote, as D1 counts rows for billing. `reads`: true for a read's output.
  */
-export type StepOutcome = (PackedOutput & { readonly appRows?: number }) | { readonly inDoubt: string } | { readonly held: true };
+export type StepOutcome =
+  | (PackedOutput & { readonly appRows?: number; readonly reads?: true })
+  | { readonly inDoubt: string }
+  | { readonly held: true };
 
 export function inDoubt(key: EntryKey): StepOutcome {
   return { inDoubt: formatEntryKey(key) };

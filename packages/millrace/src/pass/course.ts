@@ -226,8 +226,8 @@ export class Course implements Progress {
     return outcome.value;
   }
 
-  missed(): string | undefined {
-    return this.#history?.missedBy(this);
+  missed(inDoubt = false): string | undefined {
+    return this.#history?.missedBy(this, inDoubt);
   }
 
   /**

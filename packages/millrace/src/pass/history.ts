@@ -171,9 +171,15 @@ export class History {
     return step && this.#isDue(step, pass) && this.#tells(step) === count ? step : undefined;
   }
 
-  /** A recorded step that the code has not called, although deterministic code would have called this step by now. */
-  missedBy(pass: Progress): string | undefined {
-    for (const [label, step] of this.#newest) if (!pass.hasBegun(label) && this.#isDue(step, pass)) return label;
+  /**
+   * A recorded step that the code has not called, although deterministic code would have called this step by now. `inDoubt`: only a step
+   * whose effect may have happened, and whose outcome neither an attempt nor an operator has recorded.
+   */
+  missedBy(pass: Progress, inDoubt: boolean): string | undefined {
+    for (const [label, step] of this.#newest) {
+      const isSettled = step.state === "done" || step.state === "confirmed";
+      if (!pass.hasBegun(label) && !(inDoubt && isSettled) && this.#isDue(step, pass)) return label;
+    }
     return undefined;
   }
 

@@ -188,6 +188,7 @@ async function performAll(pass: Pass, platform: Platform, code: () => Promise<un
   if (changed) advise(pass, "", `${changed} Return plain data, such as { at: date.toISOString() } or [...map].`);
   for (const label of pass.guarded.floating) advise(pass, label, NOT_AWAITED);
   await platform.followed(platform.whenDone());
+  await pass.assertNoneInDoubt();
   await tellEnd(pass, platform, "complete", { kept });
   return kept;
 }

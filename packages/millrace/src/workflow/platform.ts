@@ -1,7 +1,7 @@
 import type { WorkflowStep } from "cloudflare:workers";
 import { asCodeOf, pauseMs } from "../contract/crash-points.ts";
 import { type Duration, durationMs } from "../contract/duration.ts";
-import { codeOf } from "../contract/errors.ts";
+import { codeOf, MillraceError } from "../contract/errors.ts";
 import { markedTimeoutMs } from "../contract/read-mark.ts";
 import { ownName } from "../contract/step-names.ts";
 import type { PlatformStepName } from "../contract/told-error.ts";
@@ -247,8 +247,17 @@ export class Platform {
       outcome = await this.do(after, policy, (number) => begin(number + 1));
     }
     const packed = outcome;
+    if (step.guarded && packed.reads) throw this.#wasRead(step);
     if (step.guarded || "appRows" in packed) this.#pass.spending.noteOutcome(packed);
     return (await this.reading(step, () => unpackOutput(this.#pass.env.PAYLOADS, packed))) as Output;
+  }
+
+  /** The error for an effect whose name had a read before a deployment. The platform returns the read's output and would not run the effect. */
+  #wasRead({ label }: StepCall): MillraceError {
+    const said = `"${label}" was a read when it ran, and is an effect now. Give the effect another name, deploy, then retry.`;
+    const error = new MillraceError("nondeterministic_steps", said, { step: label, unclear: false });
+    this.#pass.failures.noteEnd(label, error);
+    return error;
   }
 
   async #untilResolved(step: StepCall, key: string, round: number): Promise<void> {

@@ -105,7 +105,7 @@ export class Steps {
     return this.#taking.read(step, options, async (nth) => {
       const output = await read(reportingOf(this.#pass, step, nth));
       await this.#pass.storeTags();
-      return packOutput(env.PAYLOADS, path, output);
+      return { ...(await packOutput(env.PAYLOADS, path, output)), reads: true };
     });
   }
 
