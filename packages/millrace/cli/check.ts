@@ -7,10 +7,10 @@ import { type AskedApi, askedApi } from "./operate/api.ts";
 import { readOptions } from "./options.ts";
 import { findProject, sourcesOf } from "./project.ts";
 import { counted, oneLine, paint, say } from "./terminal.ts";
-import type { CallBetween } from "./wiring/calls-between.ts";
 import { configOf, readConfig } from "./wiring/config.ts";
 import { Loader, walked as walk } from "./wiring/loader.ts";
 import { look } from "./wiring/sources.ts";
+import type { CallBetween } from "./wiring/walk.ts";
 
 const USAGE = `Usage: npx millrace check --against URL [--token TOKEN] [--workflow NAME] [--limit N] [--reveal] [--json]
   [--env NAME] [--config FILE]

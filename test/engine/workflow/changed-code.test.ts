@@ -105,8 +105,7 @@ describe.each(["platform", "lean"] as const)("a deployment in the middle of a ru
       expect(await afterRounds([id], SOON)).toEqual(["errored"]);
       expect(await errorOf(id)).toMatchObject({
         code: "nondeterministic_steps",
-        message:
-          'The effect of "send" may have happened, and the code ended without this step. Deploy code that calls it, or resolve its unknown outcome. Then retry.',
+        message: '"send" may have happened, and the code ended without it. Deploy code with it, or resolve it, then retry.',
       });
       labs.set(name, old);
       await platformReaches(id, "errored");

@@ -22,7 +22,7 @@ export const OPERATORS = mutantsOf("operators", {
   },
   "an undo silently omits effects that its code does not reach": {
     file: UNDO,
-    find: "if (missed !== undefined) throw this.#whyMissed(missed, passed);",
+    find: "if (label !== undefined) throw this.#whyMissed(label, missed !== undefined, passed);",
     put: "",
     // The code of a program reaches all of its effects: this bug requires code that was changed since.
     killedBy: "test/engine/operate/undo.test.ts",

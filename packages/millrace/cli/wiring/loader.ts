@@ -4,8 +4,8 @@ import { Socket } from "node:net";
 import type { RunRecord, Walked } from "../../src/check/walk.ts";
 import { besideOf } from "../local/doors.ts";
 import { errorIn } from "../local/wrangler.ts";
-import type { CallBetween } from "./calls-between.ts";
 import { type Look, placeIn } from "./known.ts";
+import type { CallBetween } from "./walk.ts";
 
 /** Timeouts for loading the sources. The second attempt gets more time, because the machine may be busy. */
 const LOAD_WITHIN_MS = [20_000, 60_000];

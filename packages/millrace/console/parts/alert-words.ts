@@ -30,7 +30,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   backlog_age: { says: "Messages of a queue are close to their retention limit", to: toQueues },
   effects_in_doubt: { says: "Effects have an unknown outcome (in doubt)", to: () => hrefOf("to-do", "unknown-outcomes") },
   instances_overdue: { says: "Instances are overdue", to: ({ workflow }) => hrefOf("instances", { overdue: "true", workflow }) },
-  version_missing: { says: "Instances lack their version", to: ({ workflow }) => hrefOf("instances", { workflow }) },
+  version_missing: { says: "Instances lack their version" },
   approvals_waiting: { says: "Questions wait for an answer", to: toQuestions },
   approvals_pressing: { says: "Questions are about to time out", to: toQuestions },
   instances_unchecked: { says: "The keeper is late in checking instances" },

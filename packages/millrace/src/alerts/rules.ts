@@ -145,7 +145,7 @@ const RULES: readonly Omit<AlertRule, "repeatMs" | "clearMs">[] = [
     // A deployment replaces the keeper's code within 300 s. Until then, new instances can have a version that the keeper does not know.
     warning: { above: 0, forMs: 5 * MINUTE_MS },
     most: MAX_COUNTED,
-    meaning: "Instances make no step, because the deployed code lacks their version of the workflow. Deploy it in `previous`.",
+    meaning: "The deployed code lacks the version of open instances. Deploy it in `previous`.",
     doc: "docs/deploying.md#change-a-workflow",
   },
   {

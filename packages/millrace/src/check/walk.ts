@@ -123,7 +123,7 @@ function openSteps({ steps }: RunRecord, called: ReadonlyMap<string, Called>): O
 
 /** The effects and commits with an unrecorded attempt that the code has not called. */
 function openAttempts({ steps }: RunRecord, called: ReadonlyMap<string, Called>): Omit<Finding, "breaks">[] {
-  const says = "An attempt of this step has no record yet, and the code has no effect or commit of this name.";
+  const says = "The run attempts this step, and the code no longer calls it.";
   const open = steps.filter(({ type, state, reads }) => type === "do" && !reads && (state === "running" || state === "retrying"));
   const labels = new Set(open.map(codeLabelOf));
   // Before a child has started, the code has called only its start.

@@ -271,18 +271,15 @@ export class Pass {
   }
 
   /**
-   * Refuses the end of the code if a deployment removed the call of a step whose effect may have happened. Otherwise the run would complete,
-   * and the outcome would remain unknown. Errors: `nondeterministic_steps`.
+   * Refuses the end of the code if a deployment removed the call of a step whose effect may have happened. Otherwise the run would complete
+   * with an unknown outcome. Errors: `nondeterministic_steps`.
    */
   async assertNoneInDoubt(): Promise<void> {
     await this.inbox.know();
     const left = this.course.missed(true);
     if (left === undefined) return;
-    throw new MillraceError(
-      "nondeterministic_steps",
-      `The effect of "${left}" may have happened, and the code ended without this step. Deploy code that calls it, or resolve its unknown outcome. Then retry.`,
-      { step: left },
-    );
+    const said = `"${left}" may have happened, and the code ended without it. Deploy code with it, or resolve it, then retry.`;
+    throw new MillraceError("nondeterministic_steps", said, { step: left });
   }
 
   /**

@@ -252,9 +252,9 @@ export class Platform {
     return (await this.reading(step, () => unpackOutput(this.#pass.env.PAYLOADS, packed))) as Output;
   }
 
-  /** The error for an effect whose name had a read before a deployment. The platform returns the read's output and would not run the effect. */
+  /** The error for an effect that was a read before a deployment. The platform returns the read's output, so the effect would not run. */
   #wasRead({ label }: StepCall): MillraceError {
-    const said = `"${label}" was a read when it ran, and is an effect now. Give the effect another name, deploy, then retry.`;
+    const said = `"${label}" was a read when it ran. Give the effect another name, deploy, then retry.`;
     const error = new MillraceError("nondeterministic_steps", said, { step: label, unclear: false });
     this.#pass.failures.noteEnd(label, error);
     return error;

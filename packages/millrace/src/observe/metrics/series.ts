@@ -68,10 +68,7 @@ export const GAUGES = {
   effects_in_doubt_oldest_seconds: { help: "Age of the oldest effect with an unknown outcome.", labels: [] },
   instances_errored_open: { help: "Errored instances that are neither fixed nor closed, up to 10000.", labels: ["workflow"] },
   instances_overdue: { help: "Instances past their deadlines, up to 10000.", labels: ["workflow"] },
-  instances_without_version: {
-    help: "Open instances of a version that the deployed code lacks, of the 10000 with the earliest checks.",
-    labels: ["workflow", "version"],
-  },
+  instances_without_version: { help: "Open instances of undeployed versions, up to 10000.", labels: ["workflow", "version"] },
   approvals_waiting: { help: "Unanswered questions, of the first 1000 pending.", labels: ["workflow"] },
   approvals_pressing: { help: "Unanswered questions with less than an hour and less than half of their time left.", labels: ["workflow"] },
   approvals_oldest_seconds: { help: "Age of the oldest unanswered question.", labels: [] },
