@@ -104,4 +104,4 @@ it("check replays the open instances of a deployment with the code of the folder
   });
   const versioned = shopWith({ "  on: OrderChange,\n  async run(": "  on: OrderChange,\n  version: 2,\n  previous: {},\n  async run(" });
   expect((await check(versioned)).out).toContain("keep its function in `previous`");
-}, 120_000);
+}, 180_000);
