@@ -174,6 +174,14 @@ describe("Concurrent commands", () => {
     await eachRanOnce([...all.slice(0, 2), hangs], [...(await first), await slow]);
   });
 
+  it("A04 commands that reach a gatherer together are committed by one D1 batch, also if no batch is in progress", async () => {
+    const writes = countWrites();
+    const gatherer = new Gatherer(probeEnv);
+    // D1 refuses these rows, so that no message is sent.
+    const answers = await Promise.all(arrivalsOf(3).map((arrival) => gatherer.accept([arrival])));
+    expect({ answers, writes: writes.count }).toEqual({ answers: [null, null, null], writes: 1 });
+  });
+
   it("commands beyond the bounds of a gatherer are not gathered", async () => {
     const never = { batch: () => new Promise(() => {}), prepare: () => ({ bind: () => ({}) }) };
     const full = new Gatherer({ ...probeEnv, DB: never as unknown as D1Database });

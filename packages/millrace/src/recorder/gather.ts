@@ -139,7 +139,11 @@ export class Gatherer {
   async #drain(): Promise<void> {
     this.#busy = true;
     try {
-      while (this.#waiting.length > 0) await this.#commit(this.#takeGroup());
+      while (this.#waiting.length > 0) {
+        // Commands that have already reached the object join the group. Without this wait a group has half as many commands.
+        await scheduler.wait(0);
+        await this.#commit(this.#takeGroup());
+      }
     } finally {
       this.#busy = false;
     }
