@@ -57,6 +57,7 @@ const TOKEN_CACHE_ENTRIES = 1000;
 /** Unknown ids have a separate cache, so that guessed ids do not displace valid tokens. */
 const UNKNOWN_CACHE_ENTRIES = 10_000;
 
+const encoder = new TextEncoder();
 const cache = new Map<string, { row: StoredToken; until: number }>();
 /** Unknown token ids, each with the time until which it is cached. The oldest id comes first. */
 const unknown = new Map<string, number>();
@@ -74,7 +75,7 @@ export async function findToken(
   if (!shown) return undefined;
   const { id, hash } = shown;
   const row = await storedToken(env, id, beforeLook);
-  if (!row || !timingSafeEqual(Buffer.from(row.hash, "hex"), Buffer.from(hash, "hex"))) return undefined;
+  if (!row || !timingSafeEqual(encoder.encode(row.hash), encoder.encode(hash))) return undefined;
   if (isOver(row)) return undefined;
   await noteUse(env, row);
   return asToken(row);

@@ -1,4 +1,5 @@
-import { createHash, randomBytes } from "node:crypto";
+import { randomBytes } from "node:crypto";
+import { sha256 } from "./sha256.ts";
 
 /**
  * The text of a token: `mr_`, its id, and its secret of 256 random bits. Outside the first cell, the id begins with `x` and the three digits
@@ -24,20 +25,16 @@ export function isScope(word: string): boolean {
 export function newToken(cell = 1): KeptToken & { text: string } {
   const id = cell === 1 ? randomBytes(8).toString("hex") : `x${String(cell).padStart(3, "0")}${randomBytes(6).toString("hex")}`;
   const secret = randomBytes(32).toString("base64url");
-  return { id, hash: hashOf(secret), text: `mr_${id}_${secret}` };
+  return { id, hash: sha256(secret), text: `mr_${id}_${secret}` };
 }
 
 /** The stored part of a token with this text; undefined for a string that is no token. */
 export function keptOf(text: string): KeptToken | undefined {
   const [, id, secret] = TOKEN.exec(text) ?? [];
-  return id && secret ? { id, hash: hashOf(secret) } : undefined;
+  return id && secret ? { id, hash: sha256(secret) } : undefined;
 }
 
 /** The cell in which a token is stored. */
 export function cellOfToken(id: string): number {
   return id.startsWith("x") ? Number(id.slice(1, 4)) : 1;
-}
-
-function hashOf(secret: string): string {
-  return createHash("sha256").update(secret).digest("hex");
 }

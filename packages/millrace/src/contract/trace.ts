@@ -1,5 +1,4 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { randomBytes } from "node:crypto";
 
 /** The W3C trace context of a message or call. */
 export interface TraceContext {
@@ -45,7 +44,7 @@ export function spanUnderWay(): SpanUnderWay | undefined {
 }
 
 export function newTrace(): string {
-  return `00-${randomBytes(16).toString("hex")}-${newSpan()}-01`;
+  return `00-${hexUuid()}-${newSpan()}-01`;
 }
 
 /**
@@ -98,5 +97,10 @@ function readState(said: string | null | undefined): string | undefined {
 }
 
 export function newSpan(): string {
-  return randomBytes(8).toString("hex");
+  return hexUuid().slice(16);
+}
+
+/** 32 hex characters with 122 random bits, of which W3C requires the last 56. A UUID takes a fifth of the time of random bytes. */
+function hexUuid(): string {
+  return crypto.randomUUID().replaceAll("-", "");
 }
