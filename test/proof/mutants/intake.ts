@@ -35,7 +35,7 @@ export const INTAKE = mutantsOf("intake", {
   },
   "each delivery creates a separate instance": {
     file: "packages/millrace/src/intake/accept/accept.ts",
-    find: "id: instanceId(envelope.tenant_id, workflow, envelope.idempotency_key),",
+    find: "id: id ?? instanceId(envelope.tenant_id, workflow, envelope.idempotency_key),",
     put: "id: instanceId(envelope.tenant_id, workflow, envelope.idempotency_key + envelope.created_at),",
     killedBy: "random",
   },

@@ -268,6 +268,11 @@ export function decodePayload<Payload>(definition: MessageDefinition<Payload>, v
   throw invalidPayload(definition.type, issuesIn(definition.payload, payload, parsed.error, ["payload"]));
 }
 
+/** Creates a message from a payload of a given version, and validates the payload once. Errors: as `decodePayload`. */
+export function draftOf<Payload>(definition: MessageDefinition<Payload>, version: number, raw: unknown, options?: DraftOptions): Draft {
+  return definition.from((version === definition.version ? raw : decodePayload(definition, version, raw)) as Payload, options);
+}
+
 /**
  * Refuses a payload with unknown fields, because the author of the payload expects an effect of each field. Call this function only for
  * requests from outside: a message between deployments of two versions may have fields that one version does not know. Errors:

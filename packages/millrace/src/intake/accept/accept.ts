@@ -18,19 +18,19 @@ export interface Acceptance extends NewInstance {
 
 /**
  * Returns the instance of a message. Equal messages always get the same instance id. `payload`: the decoded payload, which a workflow with
- * flow control needs if the payload is in R2.
+ * flow control needs if the payload is in R2. `id`: the id of the instance, if it is known.
  */
 export function acceptance(
   performer: Performer,
   message: Envelope,
   queue: string | null,
-  { delaySeconds = 0, payload }: { delaySeconds?: number; payload?: unknown } = {},
+  { delaySeconds = 0, payload, id }: { delaySeconds?: number; payload?: unknown; id?: string } = {},
 ): Acceptance {
   const { name: workflow, deadline, version = 1 } = performer;
   const envelope = unmarked(message);
   const flow = flowOf(workflow, { envelope, payload, delaySeconds });
   const accepted = {
-    id: instanceId(envelope.tenant_id, workflow, envelope.idempotency_key),
+    id: id ?? instanceId(envelope.tenant_id, workflow, envelope.idempotency_key),
     workflow,
     version,
     envelope,

@@ -3,8 +3,8 @@ import { assertReady, assertSendable, type EngineEnv, isElsewhere, workflowBindi
 import { crashPoint } from "../../contract/crash-points.ts";
 import { assertDeclared } from "../../contract/declared.ts";
 import { codeOf, MillraceError } from "../../contract/errors.ts";
-import { digest, fingerprintOf, instanceId } from "../../contract/ids.ts";
-import { assertKnownFields, type CommandDefinition, checkedDelay, type DraftOptions, decodePayload } from "../../contract/message.ts";
+import { fingerprintOf, instanceId } from "../../contract/ids.ts";
+import { assertKnownFields, type CommandDefinition, checkedDelay, type DraftOptions, draftOf } from "../../contract/message.ts";
 import { laneIn, MAX_DELAY_SECONDS, MAX_DUE_SECONDS, type QueueDefinition, queueFor } from "../../contract/queue.ts";
 import type { RowStatement, Statement } from "../../contract/sql.ts";
 import { checkedTenant } from "../../contract/tenant.ts";
@@ -345,14 +345,15 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
   if (!isElsewhere(env, workflow.name, catalog.elsewhere)) workflowBinding(env, workflow.name, catalog.elsewhere);
   assertSendable(env, definition.queue);
   const version = request.schemaVersion ?? definition.version;
-  const payload = decodePayload(definition, version, request.payload);
+  const draft = draftOf(definition, version, request.payload, { tags: request.tags });
+  const { payload } = draft;
   if (request.exact) assertKnownFields(definition, version, request.payload);
-  const key = request.idempotencyKey ?? definition.key?.(payload) ?? "";
+  const key = request.idempotencyKey ?? draft.key ?? definition.key?.(payload) ?? "";
   const end = await asEnvelopeSays(env, catalog, request);
   const { goesAhead, delaySeconds } = paced(catalog, definition.queue, request);
-  await assertToCome(env, { id: instanceId(by.tenantId, workflow.name, key), delaySeconds }, end, request);
-  const name = digest("request", by.tenantId, workflow.name, key);
-  const envelope = await address(env.PAYLOADS, definition.from(payload, { tags: request.tags }), {
+  const id = instanceId(by.tenantId, workflow.name, key);
+  await assertToCome(env, { id, delaySeconds }, end, request);
+  const envelope = await address(env.PAYLOADS, draft, {
     tenantId: by.tenantId,
     source: by.source,
     correlationId: request.correlationId ?? definition.correlation?.(payload) ?? crypto.randomUUID(),
@@ -360,9 +361,9 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
     ...nextHop(request),
     ...end,
     idempotencyKey: key,
-    owner: name,
+    owner: id,
   });
-  const accepted = acceptance(workflow, envelope, queueFor(definition.queue, envelope), { delaySeconds, payload });
+  const accepted = acceptance(workflow, envelope, queueFor(definition.queue, envelope), { delaySeconds, payload, id });
   return { ...accepted, goesAhead: goesAhead && accepted.flow === undefined };
 }
 

@@ -2,7 +2,7 @@ import { address, checkedKey } from "../../contract/address.ts";
 import { assertReady, assertSendable, type EngineEnv } from "../../contract/bindings.ts";
 import { crashPoint } from "../../contract/crash-points.ts";
 import { MillraceError } from "../../contract/errors.ts";
-import { assertKnownFields, decodePayload } from "../../contract/message.ts";
+import { assertKnownFields, draftOf } from "../../contract/message.ts";
 import { queueFor } from "../../contract/queue.ts";
 import { nextHop } from "../../contract/trace.ts";
 import { traceAccepted } from "../../observe/traces/message.ts";
@@ -103,10 +103,10 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
   assertSendable(env, definition.queue);
   assertNoEnd(request);
   const version = request.schemaVersion ?? definition.version;
-  const payload = decodePayload(definition, version, request.payload);
+  const draft = draftOf(definition, version, request.payload);
   if (request.exact) assertKnownFields(definition, version, request.payload);
   const id = statedId(by.tenantId, definition.type, checkedKey(definition.type, request.idempotencyKey));
-  const envelope = await address(env.PAYLOADS, definition.from(payload), {
+  const envelope = await address(env.PAYLOADS, draft, {
     tenantId: by.tenantId,
     source: by.source,
     correlationId: request.correlationId ?? id,
