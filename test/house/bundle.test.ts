@@ -1,7 +1,9 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { Session } from "node:inspector/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join, relative, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
 import { gzipSync } from "node:zlib";
 import { expect, it, onTestFinished } from "vitest";
 import { packedConsole } from "../../packages/millrace/cli/local/console.ts";
@@ -32,8 +34,15 @@ const ENGINE_ONLY = `
 const MOST_KB = 950;
 const MOST_GZIP_KB = 315;
 
+/**
+ * The maximum number of function calls while such a Worker starts: slightly above its current number, which takes 60 ms of a processor.
+ * The platform refuses a Worker whose start takes more than 1 s.
+ */
+const MOST_STARTING_CALLS = 19_600;
+
 interface Plugged {
-  onResolve(which: { filter: RegExp }, answer: () => object): void;
+  onResolve(which: { filter: RegExp }, answer: (asked: { path: string }) => object): void;
+  onLoad(which: { filter: RegExp; namespace: string }, answer: () => object): void;
 }
 interface Bundler {
   build(options: object): Promise<{
@@ -101,14 +110,57 @@ it("the client bundles only its own file, within its size budget", async () => {
   expect(kilobytes).toBeLessThan(MOST_CLIENT_KB);
 });
 
+/** The modules of the platform, for an evaluation outside the platform. */
+const platform = {
+  name: "platform",
+  setup({ onResolve, onLoad }: Plugged) {
+    const classes = ["DurableObject", "RpcTarget", "WorkerEntrypoint", "WorkflowEntrypoint", "NonRetryableError"];
+    const contents = `${classes.map((name) => `export class ${name} {}`).join("\n")} export const exports = {}, env = {}, waitUntil = () => {};`;
+    onResolve({ filter: /^cloudflare:/ }, ({ path }) => ({ path, namespace: "platform" }));
+    onLoad({ filter: /./, namespace: "platform" }, () => ({ contents }));
+  },
+};
+
+it("the start of a Worker with only the engine makes a bounded number of function calls", async () => {
+  const { script } = await bundle(ENGINE_ONLY, [platform]);
+  const calls = await startingCalls(script);
+  console.log(`The start of an engine-only Worker: ${calls} function calls.`);
+  expect(calls).toBeLessThan(MOST_STARTING_CALLS);
+  const eager = ENGINE_ONLY.replace("const consume", `api.fetch(new Request("http://localhost/v1/instances"), {});\n  const consume`);
+  expect(await startingCalls((await bundle(eager, [platform])).script), "routes built at the start").toBeGreaterThan(MOST_STARTING_CALLS);
+});
+
+/** The number of function calls of a module's evaluation. The number does not depend on the machine. */
+async function startingCalls(script: Uint8Array): Promise<number> {
+  const folder = mkdtempSync(join(tmpdir(), "millrace-start-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const url = pathToFileURL(join(folder, "worker.mjs")).href;
+  writeFileSync(new URL(url), script);
+  const session = new Session();
+  session.connect();
+  await session.post("Profiler.enable");
+  await session.post("Profiler.startPreciseCoverage", { callCount: true, detailed: false });
+  await import(/* @vite-ignore */ url);
+  const { result } = await session.post("Profiler.takePreciseCoverage");
+  session.disconnect();
+  const functions = result.filter((one) => one.url === url).flatMap((one) => one.functions);
+  return functions.flatMap(({ ranges }) => ranges).reduce((sum, { count }) => sum + count, 0);
+}
+
 /** A deployed Worker: the files read, the files with remaining code, their packages, and its size. */
-async function bundle(contents: string) {
+async function bundle(contents: string, plugins: object[] = []) {
   const bundler: Bundler = createRequire(WRANGLER)("esbuild");
   const { metafile, outputFiles } = await bundler.build({
     ...{ absWorkingDir: ROOT, stdin: { contents, resolveDir: ROOT, sourcefile: "worker.js" } },
     ...{ bundle: true, minify: true, format: "esm", platform: "browser", target: "es2024", conditions: ["workerd", "worker", "browser"] },
-    ...{ external: ["cloudflare:*", "node:*"], metafile: true, write: false, logLevel: "silent", alias: sourceDoors() },
-    plugins: [packed],
+    ...{
+      external: [...(plugins.length > 0 ? [] : ["cloudflare:*"]), "node:*"],
+      metafile: true,
+      write: false,
+      logLevel: "silent",
+      alias: sourceDoors(),
+    },
+    plugins: [packed, ...plugins],
     define: { MILLRACE_CRASH_POINTS: "false" },
   });
   expect(new TextDecoder().decode(outputFiles[0]?.contents), "a deployment has no crash points").not.toContain("millraceCrashPoint");
@@ -119,5 +171,5 @@ async function bundle(contents: string) {
   const packagesOf = (paths: string[]) => new Set(paths.flatMap((file) => /^node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(file)?.[1] ?? []));
   const script = outputFiles[0]?.contents ?? new Uint8Array();
   const [kilobytes, gzip] = [script.length / 1000, gzipSync(script).length / 1000];
-  return { files, kept, packages: [...packagesOf(kept)].toSorted(), kilobytes, gzip };
+  return { script, files, kept, packages: [...packagesOf(kept)].toSorted(), kilobytes, gzip };
 }
