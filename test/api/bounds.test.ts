@@ -103,14 +103,14 @@ describe("One tenant is limited to", () => {
 });
 
 /** A request with an endless body, one byte at a time. */
-function slowly(): Request {
+function slowly(headers: Record<string, string>): Request {
   const body = new ReadableStream({
     async pull(controller) {
       await scheduler.wait(10);
       controller.enqueue(new TextEncoder().encode(" "));
     },
   });
-  return new Request("http://localhost/", { method: "POST", body });
+  return new Request("http://localhost/", { method: "POST", headers, body });
 }
 
 it("a request body of an authenticated caller must arrive within 30 seconds", () => {
@@ -124,6 +124,13 @@ it("a request body of an authenticated caller must arrive within 30 seconds", ()
 });
 
 it("a body that exceeds its time is refused, for any interval between its bytes", async () => {
-  const refused = await bodies.text(slowly(), 100_000, 200).catch((error: unknown) => error);
-  expect(refused).toMatchObject({ code: "invalid_json", message: expect.stringContaining("0.2 s") });
+  for (const headers of [{}, { "content-length": "100" }]) {
+    const refused = await bodies.text(slowly(headers), 100_000, 200).catch((error: unknown) => error);
+    expect(refused).toMatchObject({ code: "invalid_json", message: expect.stringContaining("0.2 s") });
+  }
+});
+
+it("a body that is longer than its length and than the limit is refused", async () => {
+  const request = new Request("http://localhost/", { method: "POST", headers: { "content-length": "2" }, body: " ".repeat(1001) });
+  await expect(bodies.text(request, 1000)).rejects.toMatchObject({ code: "payload_too_large" });
 });

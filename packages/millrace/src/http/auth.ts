@@ -7,6 +7,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { assertSchemaOnce } from "../inspect/health.ts";
 import { cellOf } from "../store/cells.ts";
 import type { Schema } from "../store/schema.ts";
+import { setHeaders } from "./answer-headers.ts";
 import type { Asked, HttpEnv } from "./env.ts";
 import { personOf } from "./person.ts";
 import { countStranger, countToken, refuseCounted } from "./request-limits.ts";
@@ -44,7 +45,7 @@ export const authenticate =
     context.set("caller", { ...caller, tokenId: person ? undefined : caller.id });
     const counted = await countToken(context);
     await next();
-    for (const [name, value] of Object.entries(counted)) if (context.res.status !== 429) context.header(name, value);
+    if (context.res.status !== 429) setHeaders(context, counted);
     // A handler that writes may answer 401, because the token was revoked after this isolate cached it.
     if (context.res.status === 401) context.header("www-authenticate", INVALID_TOKEN);
   };

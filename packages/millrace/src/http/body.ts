@@ -1,10 +1,9 @@
-import type { HonoRequest, MiddlewareHandler } from "hono";
+import type { HonoRequest } from "hono";
 import * as z from "zod";
 import { issuesIn } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { type Items, parseBounded } from "../contract/limits.ts";
 import { beginning } from "../contract/text.ts";
-import type { HttpEnv } from "./env.ts";
 import { invalidRequest } from "./invalid-request.ts";
 import { HttpRefusal } from "./problem.ts";
 
@@ -67,29 +66,39 @@ export function jsonSchema(schema: z.ZodType): Record<string, unknown> {
 }
 
 /**
- * Reads a body up to the limit, because a body without a length could fill the isolate's memory. Errors: `payload_too_large`;
- * `invalid_json` for bytes that are not UTF-8, end early or arrive too late.
+ * Reads a body up to the limit, because a body without a length could fill the isolate's memory. A body of a known and permitted length is
+ * read at once, which takes a third of the processor time. Errors: `payload_too_large`; `invalid_json` for bytes that are not UTF-8, end
+ * early or arrive too late.
  */
 export async function readText(request: Request, maxBytes: number, withinMs = USUAL_WITHIN_MS): Promise<string> {
-  const reader = request.body?.getReader();
-  if (!reader) return "";
   const deadline = after(withinMs);
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });
-  let text = "";
-  let bytes = 0;
   try {
-    for (let chunk = await next(reader, deadline); chunk; chunk = await next(reader, deadline)) {
+    if (Number(request.headers.get("content-length") ?? Number.NaN) <= maxBytes) {
+      const whole = await inTime(request.arrayBuffer(), deadline);
+      // A Worker in front can set a wrong length.
+      if (whole.byteLength > maxBytes) throw tooLarge(maxBytes);
+      return decoded(() => decoder.decode(whole));
+    }
+    const reader = request.body?.getReader();
+    let text = "";
+    let bytes = 0;
+    for (let chunk = await next(reader, deadline); reader && chunk; chunk = await next(reader, deadline)) {
       bytes += chunk.byteLength;
       if (bytes > maxBytes) {
         await drain(reader);
-        throw new MillraceError("payload_too_large", `The body is larger than ${maxBytes} bytes. Send less at once.`);
+        throw tooLarge(maxBytes);
       }
       text += decoded(() => decoder.decode(chunk, { stream: true }));
     }
+    return text + decoded(() => decoder.decode());
   } finally {
     deadline.clear();
   }
-  return text + decoded(() => decoder.decode());
+}
+
+function tooLarge(maxBytes: number): MillraceError {
+  return new MillraceError("payload_too_large", `The body is larger than ${maxBytes} bytes. Send less at once.`);
 }
 
 type Reader = Pick<ReadableStreamDefaultReader<Uint8Array>, "read" | "cancel">;
@@ -106,11 +115,20 @@ function after(ms: number): Deadline {
   return { ms, passed, clear: () => clearTimeout(timer) };
 }
 
-/** The next bytes of a body; undefined at the end. An aborted upload is the client's error, not a 5xx to log. */
-async function next(reader: Reader, deadline: Deadline): Promise<Uint8Array | undefined> {
-  const read = await Promise.race([deadline.passed, reader.read().catch(() => "broken" as const)]);
-  if (typeof read === "object") return read.value;
-  void reader.cancel().catch(() => {});
+/** The next bytes of a body; undefined at the end. */
+async function next(reader: Reader | undefined, deadline: Deadline): Promise<Uint8Array | undefined> {
+  try {
+    return reader && (await inTime(reader.read(), deadline)).value;
+  } catch (error) {
+    void reader?.cancel().catch(() => {});
+    throw error;
+  }
+}
+
+/** The result of a read that ends in time. An aborted upload is the client's error, not a 5xx to log. Errors: `invalid_json`. */
+async function inTime<Read extends object>(reading: Promise<Read>, deadline: Deadline): Promise<Read> {
+  const read = await Promise.race([deadline.passed, reading.catch(() => "broken" as const)]);
+  if (typeof read === "object") return read;
   const why = read === "late" ? `The body did not end within ${deadline.ms / 1000} s.` : "The body ended early.";
   throw new MillraceError("invalid_json", `${why} Send it again.`);
 }
@@ -167,22 +185,23 @@ export function notTaken(sent: string, ...taken: string[]): HttpRefusal {
  * Refuses a body that is compressed or not in UTF-8, because such a body would be misread. Requests without a body, GET and DELETE are not
  * checked, because no route reads their body. Errors: `unsupported_media_type`.
  */
-export const readable: MiddlewareHandler<HttpEnv> = async ({ req }, next) => {
-  if (req.raw.body === null || req.method === "GET" || req.method === "DELETE") return next();
-  const encoding = (req.header("content-encoding") ?? "identity").trim().toLowerCase();
+export function assertReadable(request: HonoRequest): void {
+  const encoding = (request.header("content-encoding") ?? "identity").trim().toLowerCase();
   if (encoding !== "identity") {
-    throw new HttpRefusal(
-      "unsupported_media_type",
-      `Send the body without encoding: \`Content-Encoding: ${beginning(encoding, 50)}\` is not supported.`,
-      { "accept-encoding": "identity" },
-    );
+    refuseBody(request, `Send the body without encoding: \`Content-Encoding: ${beginning(encoding, 50)}\` is not supported.`, {
+      "accept-encoding": "identity",
+    });
   }
-  for (const [, charset = ""] of (req.header("content-type") ?? "").matchAll(CHARSET)) {
+  for (const [, charset = ""] of (request.header("content-type") ?? "").matchAll(CHARSET)) {
     if (PLAIN.has(charset.toLowerCase())) continue;
-    throw new HttpRefusal("unsupported_media_type", `Send the body in UTF-8: \`charset=${beginning(charset, 50)}\` is not supported.`);
+    refuseBody(request, `Send the body in UTF-8: \`charset=${beginning(charset, 50)}\` is not supported.`);
   }
-  await next();
-};
+}
+
+function refuseBody({ method, raw }: HonoRequest, message: string, headers?: Record<string, string>): void {
+  if (method === "GET" || method === "DELETE" || raw.body === null) return;
+  throw new HttpRefusal("unsupported_media_type", message, headers);
+}
 
 const CHARSET = /;\s*charset\s*=\s*["']?([^\s;"',]*)/gi;
 /** The supported charsets: UTF-8, and ASCII as its subset. */

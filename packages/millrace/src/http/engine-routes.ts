@@ -7,8 +7,9 @@ import { logLine } from "../contract/log-line.ts";
 import type { Finder } from "../inspect/search/finder.ts";
 import type { Schema } from "../store/schema.ts";
 import type { Catalog } from "../topology/catalog.ts";
+import { setHeaders } from "./answer-headers.ts";
 import { authenticate } from "./auth.ts";
-import { drainBody, readable } from "./body.ts";
+import { assertReadable, drainBody } from "./body.ts";
 import { consolePage } from "./console/console.ts";
 import type { Elsewhere, FirstCommand, HttpEnv } from "./env.ts";
 import { invalidRequest } from "./invalid-request.ts";
@@ -113,19 +114,27 @@ export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unma
     if (!route.path.startsWith("/inbound/")) refuseKey(route, request, namedBy);
     if (route.path.startsWith("/v1/")) refuseParameters(route, request);
   };
-  api.use((context, next) => {
+  const engine = { catalog, finders, elsewhere, schema, firstCommand };
+  const limit = limitStrangers(["v1", "metrics", "mcp", "inbound", ...knowsCallers]);
+  // Each middleware costs every request two promises, so a middleware has several tasks.
+  api.use(async (context, next) => {
     context.set("problems", problems);
-    context.set("engine", { catalog, finders, elsewhere, schema, firstCommand });
+    context.set("engine", engine);
     context.set("beforeRoute", beforeRoute);
-    return next();
-  });
-  api.use((context, next) => {
     sayAccess(context.env, scopes);
-    return next();
+    await next();
+    // Reads the rest of a refused body, within bounds, because a client that is still sending does not receive the response otherwise.
+    if (context.res.status >= 400 && !unmatched.has(context.req.raw)) await drainBody(context.req.raw);
+    mark(context);
   });
-  api.use(marked, drained(unmatched), ready, limitStrangers(["v1", "metrics", "mcp", "inbound", ...knowsCallers]), readable);
-  for (const known of ["/v1/*", METRICS_PATH, ...(loadMcp ? [MCP_PATH] : [])])
-    api.use(known, noStore, auditRefusals, authenticate(scopes, schema));
+  api.use(async (context, next) => {
+    // Replaces every response by an error if a binding or variable of `wrangler.jsonc` is missing.
+    assertReady(context.env);
+    await limit(context);
+    assertReadable(context.req);
+    await next();
+  });
+  for (const known of ["/v1/*", METRICS_PATH, ...(loadMcp ? [MCP_PATH] : [])]) api.use(known, unstored, authenticate(scopes, schema));
   api.use("/v1/*", refuseUnreadable);
 
   const add = ({ route, handler }: Operation) => api.openapi(route, handler);
@@ -162,31 +171,17 @@ const OPERATIONS = [
 export type EngineApi = ApiOf<(typeof OPERATIONS)[number] | ReturnType<typeof audit> | ReturnType<typeof minting>>;
 type ApiOf<One> = One extends Operation<infer Schema extends RouteSchema> ? Hono<HttpEnv, Schema> : never;
 
-/** Replaces every response by an error if a binding or variable of `wrangler.jsonc` is missing. */
-const ready: MiddlewareHandler<HttpEnv> = (context, next) => {
-  assertReady(context.env);
-  return next();
-};
-
-const marked: MiddlewareHandler<HttpEnv> = async (context, next) => {
-  await next();
-  context.header(ENGINE_HEADER, "v1");
-  context.header("x-content-type-options", "nosniff");
+function mark(context: Context<HttpEnv>): void {
   // By default a cache revalidates a response each time, because a deployment or another request may change it.
-  if (!context.res.headers.has("cache-control")) context.header("cache-control", "no-cache");
-};
+  const cached = context.res.headers.get("cache-control") ?? "no-cache";
+  setHeaders(context, { [ENGINE_HEADER]: "v1", "x-content-type-options": "nosniff", "cache-control": cached });
+}
 
-/** Reads the rest of a refused body, within bounds, because a client that is still sending does not receive the response otherwise. */
-const drained =
-  (unmatched: WeakSet<Request>): MiddlewareHandler<HttpEnv> =>
-  async (context, next) => {
-    await next();
-    if (context.res.status >= 400 && !unmatched.has(context.req.raw)) await drainBody(context.req.raw);
-  };
-
-const noStore: MiddlewareHandler<HttpEnv> = async (context, next) => {
+/** No response of an authenticated route is cached. Refused requests are audited. */
+const unstored: MiddlewareHandler<HttpEnv> = async (context, next) => {
   await next();
-  context.header("cache-control", "no-store");
+  setHeaders(context, { "cache-control": "no-store" });
+  await auditRefusal(context);
 };
 
 function refusalOf(api: Routes<HttpEnv>, { req: { method, path } }: Context<HttpEnv>): HttpRefusal {
@@ -232,8 +227,7 @@ const SAYS: ReadonlySet<string> = new Set(["enqueue", "pull", "read"]);
  * that is no action is audited only if a scope is missing. An action that is in the audit already is not added again. If the database is
  * unavailable, the response is still sent, without an audit row.
  */
-const auditRefusals: MiddlewareHandler<HttpEnv> = async (context, next) => {
-  await next();
+async function auditRefusal(context: Context<HttpEnv>): Promise<void> {
   const { error, res, req, env } = context;
   const { status } = res;
   if (req.method === "GET" || req.method === "HEAD" || !REFUSED.has(status)) return;
@@ -247,4 +241,4 @@ const auditRefusals: MiddlewareHandler<HttpEnv> = async (context, next) => {
   } catch (failure) {
     logLine("warn", { log: "refusal_not_audited", route: needed.route, code, error: messageOf(failure) });
   }
-};
+}

@@ -6,6 +6,8 @@ import { drainBody } from "./body.ts";
 import type { EngineRoutesOptions } from "./engine-routes.ts";
 import type { FirstCommand, HttpEnv } from "./env.ts";
 
+type Execution = Context<HttpEnv>["executionCtx"] | undefined;
+
 let builder: typeof import("./engine-routes.ts").builtRoutes | undefined;
 
 /** Loads the code of the routes on the first request. Requests must not share a promise, because each request has its own context. */
@@ -24,17 +26,25 @@ export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}
   const unmatched = new WeakSet<Request>();
   const refusals = new WeakMap<Request, Response>();
   let built: Pick<Hono<HttpEnv>, "fetch"> | undefined;
+  /** The engine's response; undefined, and a refusal in `refusals`, if the engine has no route for the request. */
+  const respond = async (raw: Request, env: HttpEnv["Bindings"], execution: Execution) => {
+    const build = builder ?? (await loadRoutes());
+    built ??= build(catalog, options, unmatched);
+    const answer = await built.fetch(raw, env, execution);
+    if (!unmatched.has(raw)) return answer;
+    refusals.set(raw, answer);
+    return undefined;
+  };
   const routes = new Hono<HttpEnv>();
   // Uses a separate Hono app, because the outer app may come from another copy of Hono, and contexts of two copies do not mix.
   routes.use(async (context, next) => {
-    const build = builder ?? (await loadRoutes());
-    built ??= build(catalog, options, unmatched);
     const { raw } = context.req;
-    const answer = await built.fetch(raw, context.env, executionOf(context));
-    if (!unmatched.has(raw)) return answer;
-    refusals.set(raw, answer);
-    await next();
+    const answer = refusals.has(raw) ? undefined : await respond(raw, context.env, executionOf(context));
+    return answer ?? next();
   });
+  const { fetch } = routes;
+  // Without an outer app, a request of the engine needs no context of the outer app.
+  routes.fetch = async (raw, env, execution) => (await respond(raw, env as HttpEnv["Bindings"], execution)) ?? fetch(raw, env, execution);
   routes.notFound(async ({ req: { raw } }) => {
     await drainBody(raw);
     return refusals.get(raw) as Response;
@@ -43,7 +53,7 @@ export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}
 }
 
 /** The execution context of a request; undefined in a test. */
-function executionOf(context: Context<HttpEnv>): Context<HttpEnv>["executionCtx"] | undefined {
+function executionOf(context: Context<HttpEnv>): Execution {
   try {
     return context.executionCtx;
   } catch {

@@ -46,16 +46,16 @@ export function needsOneOf(...scopes: Scope[]) {
 
 /** Requires one of several lists of scopes: a token needs every scope of at least one list. */
 function needing(alternatives: readonly Scope[][]): { middleware: MiddlewareHandler<HttpEnv>; security: { bearer: string[] }[] } {
+  const all = alternatives.flat();
   return {
     security: alternatives.map((scopes) => ({ bearer: scopes })),
     middleware: async (context, next) => {
-      const { caller } = context.var;
+      const caller = context.get("caller");
       const { method, routePath } = context.req;
-      context.set("needed", { route: `${method} ${routePath.replaceAll(/:(\w+)/g, "{$1}")}`, scopes: alternatives.flat() });
-      const lacking = (scopes: readonly Scope[]) => scopes.find((one) => !caller.scopes.includes(one));
-      const used = alternatives.find((scopes) => lacking(scopes) === undefined);
+      context.set("needed", { route: `${method} ${routePath.replaceAll(/:(\w+)/g, "{$1}")}`, scopes: all });
+      const used = alternatives.find((scopes) => scopes.every((one) => caller.scopes.includes(one)));
       if (used === undefined) {
-        const scope = lacking(alternatives[0] ?? []);
+        const scope = alternatives[0]?.find((one) => !caller.scopes.includes(one));
         context.header("www-authenticate", `Bearer realm="millrace", error="insufficient_scope", scope="${scope}"`);
         throw lacksScope(String(scope));
       }
@@ -208,7 +208,8 @@ export function operation<
   };
   const handler = async (context: Context<HttpEnv>) => {
     const { env, req } = context;
-    const { caller: by, engine } = context.var;
+    const by = context.get("caller");
+    const engine = context.get("engine");
     const valid = (part: string) => req.valid(part as never) as never;
     const asked: Asked<Params, Query, Body> = {
       ...{ env, by, engine, catalog: engine.catalog, param: valid("param"), query: valid("query"), context },

@@ -1,4 +1,4 @@
-import type { Context, MiddlewareHandler } from "hono";
+import type { Context } from "hono";
 import ipaddr from "ipaddr.js";
 import { knownRoot } from "../access/find-token.ts";
 import { objectsIn } from "../contract/bindings.ts";
@@ -23,11 +23,10 @@ const MOST_REFUSED = 10_000;
  * of pages do not use up the limit of /healthz. Paths below `knowing` are not limited, because their routes authenticate callers by a token
  * or a signature. Errors: `rate_limited`.
  */
-export function limitStrangers(knowing: readonly string[]): MiddlewareHandler<HttpEnv> {
-  return async (context, next) => {
-    const first = context.req.path.split("/")[1] ?? "";
-    if (!knowing.includes(first)) await countStranger(context, first);
-    await next();
+export function limitStrangers(knowing: readonly string[]): (asked: Asked) => Promise<void> {
+  return async (asked) => {
+    const first = asked.req.path.split("/")[1] ?? "";
+    if (!knowing.includes(first)) await countStranger(asked, first);
   };
 }
 

@@ -140,7 +140,7 @@ export class Routes<E extends Env = Env, S extends Schema = BlankSchema, Base ex
       const schema = request?.[part];
       return schema ? [reading(schema, where, sent)] : [];
     });
-    const handlers = [aheadOf(route), ...[middleware].flat(), ...readers, handler as Handler];
+    const handlers = [aheadOf(route), ...[middleware].flat(), afterAll(readers, handler as Handler)];
     this.on(method.toUpperCase(), routerPath(path), ...(handlers as [Handler]));
     return this as never;
   }
@@ -164,7 +164,7 @@ function routerPath(path: string): string {
 const PARTS = [
   { part: "query", where: "query", sent: (request: HonoRequest) => mapped(request.queries()) },
   { part: "params", where: "param", sent: (request: HonoRequest) => request.param() },
-  { part: "headers", where: "header", sent: (request: HonoRequest) => request.header() },
+  { part: "headers", where: "header", sent: headersOf },
 ] as const;
 
 /** A query parameter that is sent once is a string. A query parameter that is sent twice is a list, which the schemas refuse. */
@@ -172,19 +172,31 @@ function mapped(queries: Record<string, string[]>): Record<string, string | stri
   return Object.fromEntries(Object.entries(queries).map(([name, values]) => [name, values.length === 1 ? values[0] : values]));
 }
 
+/** The headers that a schema names. */
+function headersOf(request: HonoRequest, { shape }: z.ZodObject): object {
+  return Object.fromEntries(Object.keys(shape).map((name) => [name, request.header(name)]));
+}
+
 function aheadOf(route: Route): MiddlewareHandler {
   return (context, next) => {
-    (context.var as { beforeRoute?: BeforeRoute }).beforeRoute?.(route, context.req);
+    (context.get("beforeRoute") as BeforeRoute | undefined)?.(route, context.req);
     return next();
   };
 }
 
-function reading(schema: z.ZodObject, where: "query" | "param" | "header", sent: (request: HonoRequest) => object): MiddlewareHandler {
-  return (context, next) => {
-    const read = schema.safeParse(sent(context.req));
+function reading(schema: z.ZodObject, where: "query" | "param" | "header", sent: (request: HonoRequest, schema: z.ZodObject) => object) {
+  return (request: HonoRequest) => {
+    const read = schema.safeParse(sent(request, schema));
     if (!read.success) throw invalidRequest(issuesOf(read.error).map(where === "query" ? saidOnce : (issue) => issue));
-    context.req.addValidatedData(where, read.data);
-    return next();
+    request.addValidatedData(where, read.data);
+  };
+}
+
+/** A handler that parses the parts of its request first. */
+function afterAll(readers: readonly ((request: HonoRequest) => void)[], handler: Handler): Handler {
+  return (context, next) => {
+    for (const read of readers) read(context.req);
+    return handler(context, next);
   };
 }
 
