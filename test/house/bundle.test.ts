@@ -36,7 +36,7 @@ const MOST_GZIP_KB = 315;
 
 /**
  * The maximum number of function calls while such a Worker starts: slightly above its current number, which takes 60 ms of a processor.
- * The platform refuses a Worker whose start takes more than 1 s.
+ * A start of more than 1 s is refused by the platform.
  */
 const MOST_STARTING_CALLS = 19_600;
 
@@ -134,8 +134,9 @@ it("the start of a Worker with only the engine makes a bounded number of functio
 async function startingCalls(script: Uint8Array): Promise<number> {
   const folder = mkdtempSync(join(tmpdir(), "millrace-start-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
-  const url = pathToFileURL(join(folder, "worker.mjs")).href;
-  writeFileSync(new URL(url), script);
+  const file = join(folder, "worker.mjs");
+  const url = pathToFileURL(file).href;
+  writeFileSync(file, script);
   const session = new Session();
   session.connect();
   await session.post("Profiler.enable");
