@@ -31,6 +31,18 @@ it("the engine's routes can be mounted into any Hono app, and the app keeps its 
   expect(stranger.status).toBe(401);
 });
 
+it("a route that is added to the engine's routes is reached, and an unknown path gets a problem document with the engine's headers", async () => {
+  const api = engineRoutes(app);
+  api.get("/hello", (context) => context.json({ hello: "there" }));
+  const ask = await asking(api);
+  expect(await ask("/hello")).toEqual({ status: 200, body: { hello: "there" } });
+  expect(await ask("/nothing")).toMatchObject({ status: 404, body: { code: "route_not_found" } });
+  const head = await api.fetch(new Request("http://localhost/healthz", { method: "HEAD" }), probeEnv, createExecutionContext());
+  expect({ status: head.status, type: head.headers.get("x-content-type-options"), body: await head.text() }).toEqual({
+    ...{ status: 200, type: "nosniff", body: "" },
+  });
+});
+
 it("the custom routes of an app accept the engine's tokens, have custom error codes, and are in the same OpenAPI document", async () => {
   await probeEnv.DB.exec("CREATE TABLE orders (id TEXT PRIMARY KEY, label TEXT)");
   onTestFinished(async () => void (await probeEnv.DB.exec("DROP TABLE orders")));
