@@ -473,6 +473,8 @@ CREATE TABLE millrace_schedules (
   cron       TEXT    NOT NULL,
   time_zone  TEXT    NOT NULL,
   command    TEXT    NOT NULL,
+  -- The version of the command that describes the payload. A later version upcasts the payload.
+  schema_version INTEGER NOT NULL DEFAULT 1 CHECK (schema_version >= 1),
   payload    TEXT    NOT NULL CHECK (json_valid(payload)),
   -- A run that would start later than this after its time is skipped and recorded as missed.
   late_ms    INTEGER NOT NULL CHECK (late_ms >= 0),

@@ -17,7 +17,7 @@ export function weeklyAudit(tenantId: string, brand: string): Statement {
   return schedules.ensure({ tenantId, actor: BRAND_AGENT }, `audit-${brand}`, {
     cron: `${minute % 60} ${FIRST_HOUR + (minute % HOURS)} * * 1`,
     timeZone: "UTC",
-    command: BrandAudit.type,
+    command: BrandAudit,
     payload: { brand },
     lateMs: LATE_MS,
   });

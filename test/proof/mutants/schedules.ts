@@ -4,6 +4,7 @@ import { mutantsOf } from "./mutant.ts";
 const CHANGE = "packages/millrace/src/schedules/change.ts";
 const TABLE = "packages/millrace/src/store/schedules.ts";
 const DUE = "packages/millrace/src/schedules/due.ts";
+const DEPLOYED = "test/engine/topology/deployed-schedules.test.ts";
 const RACES = "test/engine/schedules/races.test.ts";
 
 /** Due times that start wrongly, or that are recorded twice or not at all. */
@@ -43,6 +44,12 @@ export const SCHEDULES = mutantsOf("schedules", {
     find: "provided: isHandRun(named, run),",
     put: "provided: sql`true`,",
     killedBy: RACES,
+  },
+  "a due time reads an older payload as the present version": {
+    file: DUE,
+    find: "const request = { type, schemaVersion, payload,",
+    put: "const request = { type, payload,",
+    killedBy: DEPLOYED,
   },
   "runs in the same millisecond share a record": {
     file: "packages/millrace/src/store/schedule-runs.ts",

@@ -3,12 +3,13 @@ import { restored, saysRedacted } from "../contract/redact.ts";
 import type { FullDeadLetter } from "../inspect/dead-letters.ts";
 import { redactionOf } from "../inspect/redaction.ts";
 import type { Catalog } from "../topology/catalog.ts";
+import type { Typed } from "../topology/marks.ts";
 
 /**
  * The payload of an operator's correction, in which each redacted field has the value from the stored payload. Errors: `invalid_payload`.
  */
-export function payloadAsStored(catalog: Catalog, type: string, edited: unknown, stored: unknown): unknown {
-  return asStored(edited, redactionOf(catalog).payload({ message_type: type }, stored), stored);
+export function payloadAsStored(catalog: Catalog, of: Typed, edited: unknown, stored: unknown): unknown {
+  return asStored(edited, redactionOf(catalog).payload(of, stored), stored);
 }
 
 /**

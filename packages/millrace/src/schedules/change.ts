@@ -3,7 +3,7 @@ import { address } from "../contract/address.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { byteLength } from "../contract/limits.ts";
-import { assertKnownFields, type Draft, decodePayload } from "../contract/message.ts";
+import { assertKnownFields, type CommandDefinition, type Draft, decodePayload } from "../contract/message.ts";
 import { saysRedacted } from "../contract/redact.ts";
 import { type Statement, sql } from "../contract/sql.ts";
 import { newTrace } from "../contract/trace.ts";
@@ -28,12 +28,16 @@ import { getSchedule, type Schedule, type StoredSchedule, storedSchedule, stored
 
 /** The settings of a schedule to create or change. */
 export type ScheduleRequest = Pick<StoredSchedule, "cron" | "timeZone" | "command" | "payload" | "lateMs"> & {
+  /** The version of the payload's schema. Default: the command's present version. */
+  schemaVersion?: number | undefined;
   /**
    * The revision that the change is based on; 0 for a new schedule. The change is refused if the schedule has another revision. Default:
    * the change overwrites any revision.
    */
   revision?: number | undefined;
 };
+
+type Versioned = ScheduleRequest & Pick<StoredSchedule, "schemaVersion">;
 
 /** Maximum number of schedules per tenant. */
 const MAX_SCHEDULES = 1000;
@@ -63,14 +67,16 @@ export async function putSchedule(
   checkTiming(request);
   const { on: definition } = catalog.performer(request.command);
   const sent = await unredacted(env, catalog, by, name, request);
-  const payload = decodePayload(definition, definition.version, sent);
-  assertKnownFields(definition, definition.version, sent);
+  const { schemaVersion = definition.version } = request;
+  const payload = decodePayload(definition, schemaVersion, sent);
+  assertKnownFields(definition, schemaVersion, sent);
   assertSmall(payload);
   await assertSendable(env, by, definition.from(payload), name);
   return tried(async () => {
     const [before] = await storedSchedules(env.DB, sql`tenant_id = ${by.tenantId} AND name = ${name}`);
     assertRevision(name, request.revision, before);
-    if (await writeOver(env, by, name, { ...request, payload }, reason, before)) return getSchedule(env, by, name);
+    if (await writeOver(env, by, name, { ...request, payload, schemaVersion: definition.version }, reason, before))
+      return getSchedule(env, by, name);
     if (before === undefined) await assertRoom(env, by);
     return undefined;
   });
@@ -81,7 +87,7 @@ async function unredacted(env: EngineEnv, catalog: Catalog, by: Operator, name: 
   const { command, payload } = request;
   if (!saysRedacted(payload)) return payload;
   const [before] = await storedSchedules(env.DB, sql`tenant_id = ${by.tenantId} AND name = ${name} AND command = ${command}`);
-  return payloadAsStored(catalog, command, payload, before?.payload);
+  return payloadAsStored(catalog, { message_type: command, schema_version: before?.schemaVersion }, payload, before?.payload);
 }
 
 /** Refuses a change that is based on an older revision, so that it does not overwrite another caller's change. */
@@ -110,7 +116,7 @@ async function writeOver(
   env: EngineEnv,
   by: Operator,
   name: string,
-  request: ScheduleRequest,
+  request: Versioned,
   reason: string,
   before: StoredSchedule | undefined,
 ): Promise<boolean> {
@@ -154,12 +160,22 @@ async function assertRoom(env: EngineEnv, by: Operator): Promise<void> {
  * The statement that creates a schedule within another write. The schedule does not count against the tenant's maximum. An existing
  * schedule with this name remains unchanged.
  */
-export function ensureSchedule(by: Operator, name: string, request: ScheduleRequest): Statement {
+export function ensureSchedule(
+  by: Operator,
+  name: string,
+  {
+    command: { type, version },
+    ...request
+  }: Omit<ScheduleRequest, "command" | "revision" | "schemaVersion"> & {
+    /** The result of `defineCommand`. Its present version describes the payload. */
+    command: Pick<CommandDefinition, "type" | "version">;
+  },
+): Statement {
   const at = Date.now();
-  return ensureScheduled(asRow(by, name, request, at, nextAfter(request, at)));
+  return ensureScheduled(asRow(by, name, { ...request, command: type, schemaVersion: version }, at, nextAfter(request, at)));
 }
 
-function asRow({ tenantId, actor }: Operator, name: string, request: ScheduleRequest, at: number, nextAt: number | null): NewSchedule {
+function asRow({ tenantId, actor }: Operator, name: string, request: Versioned, at: number, nextAt: number | null): NewSchedule {
   return { tenantId, name, ...request, nextAt, changedAt: at, changedBy: actor };
 }
 

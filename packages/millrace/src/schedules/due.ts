@@ -78,7 +78,8 @@ async function startOne(env: EngineEnv, catalog: Catalog, schedule: StoredSchedu
 
   const key = `schedule/${schedule.name}/${new Date(passed.last).toISOString()}`;
   const by = { tenantId: schedule.tenantId, source: `schedule:${schedule.name}` };
-  const request = { type: schedule.command, payload: schedule.payload, idempotencyKey: key, causationId: key };
+  const { command: type, schemaVersion, payload } = schedule;
+  const request = { type, schemaVersion, payload, idempotencyKey: key, causationId: key };
   const note = (state: "started" | "refused", instanceId: string | null, reason: string | null, so: Statement) =>
     insertRun(schedule, { dueAt: passed.last, untilAt: passed.last, times: 1, state, instanceId, reason }, at, so);
   const unmoved = isUnmoved(schedule);

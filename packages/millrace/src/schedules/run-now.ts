@@ -34,7 +34,8 @@ export async function runSchedule(
   const schedule = await storedSchedule(env, by, name);
   assertMayAsk(catalog, by, schedule.command);
   const key = `schedule/${name}/by hand/${occasion}`;
-  const request = { type: schedule.command, payload: schedule.payload, idempotencyKey: key, causationId: key, ...trace };
+  const { command: type, schemaVersion, payload } = schedule;
+  const request = { type, schemaVersion, payload, idempotencyKey: key, causationId: key, ...trace };
   const action = { id: crypto.randomUUID(), verb: "run", target: name, reason } as const;
   const accepted = await enqueueIf(env, catalog, { tenantId: by.tenantId, source: `schedule:${name}` }, request, (command) => {
     const run = { instanceId: command.id, reason, occasion };

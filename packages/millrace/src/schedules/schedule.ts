@@ -31,7 +31,7 @@ export const Schedule = z
     name: z.string(),
     cron: z.string(),
     time_zone: z.string(),
-    command: z.object({ type: z.string(), payload: z.unknown() }),
+    command: z.object({ type: z.string(), schema_version: z.int(), payload: z.unknown() }),
     late_seconds: z.int(),
     state: z.enum(["active", "paused"]),
     next_at: timestamp.nullable().meta({ description: "The next due time; null while the schedule is paused." }),
@@ -43,7 +43,8 @@ export const Schedule = z
   .meta({ id: "Schedule" });
 export type Schedule = z.infer<typeof Schedule>;
 
-const COLUMNS = fragment(`name, cron, time_zone, json_object('type', command, 'payload', json(payload)) AS command,
+const COLUMNS = fragment(`name, cron, time_zone,
+  json_object('type', command, 'schema_version', schema_version, 'payload', json(payload)) AS command,
   late_ms / 1000 AS late_seconds, state, next_at, revision, changed_at, changed_by,
   (SELECT json_object('due_at', due_at, 'state', state, 'until', until_at, 'times', times,
       'instance_id', instance_id, 'reason', reason, 'noted_at', noted_at) FROM millrace_schedule_runs r
@@ -96,6 +97,8 @@ export interface StoredSchedule {
   cron: string;
   timeZone: string;
   command: string;
+  /** The version of the payload. The command's present version upcasts an older payload. */
+  schemaVersion: number;
   payload: unknown;
   /** Maximum delay of a run after its due time, in milliseconds. A run with a longer delay is recorded as missed. */
   lateMs: number;
@@ -113,9 +116,9 @@ export async function storedSchedules(db: D1Database, where: Statement): Promise
   const rows = await query<StoredSchedule & { payload: string }>(
     db,
     sql`
-      SELECT tenant_id AS tenantId, name, cron, time_zone AS timeZone, command, payload, late_ms AS lateMs, state,
-        next_at AS nextAt, revision,
-        changed_at AS changedAt, changed_by AS changedBy, coalesce((SELECT until_at FROM millrace_schedule_runs r
+      SELECT tenant_id AS tenantId, name, cron, time_zone AS timeZone, command, schema_version AS schemaVersion, payload, late_ms AS lateMs,
+        state, next_at AS nextAt, revision, changed_at AS changedAt, changed_by AS changedBy,
+        coalesce((SELECT until_at FROM millrace_schedule_runs r
           WHERE r.tenant_id = millrace_schedules.tenant_id AND r.name = millrace_schedules.name
           ORDER BY due_at DESC, state DESC LIMIT 1), 0) AS takenUntil
       FROM millrace_schedules WHERE ${where}`,

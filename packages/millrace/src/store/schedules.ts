@@ -10,6 +10,8 @@ export interface NewSchedule {
   readonly cron: string;
   readonly timeZone: string;
   readonly command: string;
+  /** The version of the command's payload. */
+  readonly schemaVersion: number;
   readonly payload: unknown;
   readonly lateMs: number;
   /** The next due time; null when the schedule's pattern has none. */
@@ -46,8 +48,8 @@ export function writeSchedule(schedule: NewSchedule, before: Read | undefined, m
   return sql`
     ${insertSchedule(schedule)} WHERE ${before ? isUnmoved(before) : hasRoom(schedule.tenantId, most)}
     ON CONFLICT (tenant_id, name) DO UPDATE SET
-      cron = excluded.cron, time_zone = excluded.time_zone, command = excluded.command, payload = excluded.payload,
-      late_ms = excluded.late_ms,
+      cron = excluded.cron, time_zone = excluded.time_zone, command = excluded.command, schema_version = excluded.schema_version,
+      payload = excluded.payload, late_ms = excluded.late_ms,
       next_at = iif(millrace_schedules.state = 'active', excluded.next_at, NULL), revision = millrace_schedules.revision + 1,
       changed_at = excluded.changed_at, changed_by = excluded.changed_by
     WHERE ${before ? sql`true` : sql`false`}`;
@@ -59,10 +61,11 @@ export function ensureScheduled(schedule: NewSchedule): Statement {
 }
 
 function insertSchedule(schedule: NewSchedule): Statement {
-  const { tenantId, name, cron, timeZone, command, payload, lateMs, nextAt, changedAt, changedBy } = schedule;
+  const { tenantId, name, cron, timeZone, command, schemaVersion, payload, lateMs, nextAt, changedAt, changedBy } = schedule;
   return sql`
-    INSERT INTO millrace_schedules (tenant_id, name, cron, time_zone, command, payload, late_ms, state, next_at, changed_at, changed_by)
-    SELECT ${tenantId}, ${name}, ${cron}, ${timeZone}, ${command}, ${JSON.stringify(payload)}, ${lateMs},
+    INSERT INTO millrace_schedules (tenant_id, name, cron, time_zone, command, schema_version, payload, late_ms, state, next_at,
+      changed_at, changed_by)
+    SELECT ${tenantId}, ${name}, ${cron}, ${timeZone}, ${command}, ${schemaVersion}, ${JSON.stringify(payload)}, ${lateMs},
       'active', ${nextAt}, ${changedAt}, ${changedBy}`;
 }
 

@@ -70,7 +70,7 @@ function Row({ schedule, ask }: { schedule: Schedule; ask: ReturnType<typeof use
       notes={[
         <>
           {next_at ? <Ago label="next" at={next_at} /> : "no run while paused"} ·{" "}
-          {last_run ? <Ago label="last" at={last_run.due_at} /> : "no run yet"}
+          {last_run ? <Ago label="last" at={last_run.due_at} /> : "no run recorded"}
           {last_run && `, ${last_run.state.replaceAll("_", " ")}`}
         </>,
       ]}
@@ -100,7 +100,7 @@ function Row({ schedule, ask }: { schedule: Schedule; ask: ReturnType<typeof use
 function Runs({ name }: { name: string }) {
   const { data, problem } = useData(() => get("/v1/schedules/:name/runs", { param: { name }, query: { limit: "20" } }), [name], ["action"]);
   if (!data) return <Reading problem={problem} />;
-  if (data.items.length === 0) return <p class="quiet">No run yet.</p>;
+  if (data.items.length === 0) return <p class="quiet">No run recorded.</p>;
   return (
     <Lines
       columns="88px 1fr"
@@ -146,18 +146,30 @@ function ActOn({ verb, name, ...asker }: Asker & { verb: keyof typeof WORDS; nam
   );
 }
 
-const FIRST = { name: "", cron: "0 9 * * 1", time_zone: undefined, command: { type: "", payload: {} }, revision: 0 };
+const FIRST = {
+  name: "",
+  cron: "0 9 * * 1",
+  time_zone: undefined,
+  command: { type: "", schema_version: undefined, payload: {} },
+  revision: 0,
+};
 
 function Change({ schedule, ...asker }: Asker & { schedule?: Schedule }) {
   const { name: named, cron, time_zone = timeZone(), command, revision } = schedule ?? FIRST;
-  const [said, say] = useState({ name: named, cron, time_zone, type: command.type, text: JSON.stringify(command.payload, null, 2) });
+  const { type, schema_version, payload: stored } = command;
+  const [said, say] = useState({ name: named, cron, time_zone, type, schema_version, text: JSON.stringify(stored, null, 2) });
   const { data: catalog } = useCatalog();
   const commands = catalog?.messages.filter(({ kind, door }) => kind === "command" && door?.scope !== null) ?? [];
   const payload = writtenJson(said.text);
   const isReady = /^[a-z0-9][a-z0-9_-]*$/.test(said.name) && said.cron.trim() !== "" && said.type !== "" && payload.wrong === undefined;
   const choose = (type: string) => {
     const found = commands.find((one) => one.type === type);
-    say({ ...said, type, ...(found && { text: JSON.stringify(exampleOf(found.payload_schema as Schema), null, 2) }) });
+    say({
+      ...said,
+      type,
+      schema_version: undefined,
+      ...(found && { text: JSON.stringify(exampleOf(found.payload_schema as Schema), null, 2) }),
+    });
   };
   const field = (name: "name" | "cron" | "time_zone", label: string, most: number) => (
     <TextField label={label} most={most} value={said[name]} set={(text) => say({ ...said, [name]: text })} />
@@ -172,7 +184,7 @@ function Change({ schedule, ...asker }: Asker & { schedule?: Schedule }) {
       how="PUT"
       param={{ name: said.name }}
       body={{
-        ...{ cron: said.cron, time_zone: said.time_zone, command: { type: said.type, payload } },
+        ...{ cron: said.cron, time_zone: said.time_zone, command: { type: said.type, schema_version: said.schema_version, payload } },
         // The revision of the schedule when the dialog opened, so that a concurrent change is not overwritten.
         revision,
         ...(schedule && { late_seconds: schedule.late_seconds }),

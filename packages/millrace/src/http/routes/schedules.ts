@@ -16,6 +16,7 @@ const scheduleSchema = reasoned.extend({
   time_zone: z.string().min(1).max(60).default("UTC").meta({ description: "An IANA name, such as Europe/Berlin." }),
   command: z.strictObject({
     type: z.string().min(1).max(100),
+    schema_version: z.int().min(1).optional().meta({ description: "The version of the payload. Default: the command's present version." }),
     payload: z.unknown(),
     must_end_by: z.never("is not supported in a schedule: its runs have the deadline of their workflow; remove it").optional(),
     callback_url: z.never("is not supported in a schedule: subscribe a webhook to the results of its runs instead; remove it").optional(),
@@ -39,8 +40,9 @@ const params = {
 };
 
 function shown(catalog: Catalog, schedule: Schedule): Schedule {
-  const { type, payload } = schedule.command;
-  return { ...schedule, command: { type, payload: redactionOf(catalog).payload({ message_type: type }, payload) } };
+  const { type, schema_version, payload } = schedule.command;
+  const shownPayload = redactionOf(catalog).payload({ message_type: type, schema_version }, payload);
+  return { ...schedule, command: { type, schema_version, payload: shownPayload } };
 }
 
 export const schedules = [
@@ -76,7 +78,8 @@ export const schedules = [
     answer: ["The current schedule", Schedule],
     problems: ["unknown_message_type", "invalid_transition"],
     async run({ env, by, catalog, param, body: { cron, time_zone: timeZone, command, late_seconds, reason, revision } }) {
-      const asked = { command: command.type, payload: command.payload ?? {}, lateMs: late_seconds * 1000, revision };
+      const { type, schema_version: schemaVersion, payload = {} } = command;
+      const asked = { command: type, schemaVersion, payload, lateMs: late_seconds * 1000, revision };
       return shown(catalog, await putSchedule(env, catalog, by, param.name, { cron, timeZone, ...asked }, reason));
     },
   }),
