@@ -1,3 +1,4 @@
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { keeperOf } from "millrace/worker";
 import { describe, expect, it } from "vitest";
@@ -50,6 +51,18 @@ describe("A due time of a schedule", () => {
     await env.DB.prepare("DELETE FROM millrace_schedules WHERE tenant_id = ?1").bind(many.tenantId).run();
   });
 
+  it("when more due times have come than one poll starts, the keeper polls again at once", async () => {
+    const caller = await callerWith();
+    await seedSchedules(caller, 450, "nobody.knows");
+    await dueSince(caller, thisHour());
+    const next = await runInDurableObject(keeperOf(env), async (keeper, { storage }) => {
+      await keeper.alarm();
+      return ((await storage.getAlarm()) ?? 0) - Date.now();
+    });
+    expect(next).toBeLessThan(1000);
+    await env.DB.prepare("DELETE FROM millrace_schedules WHERE tenant_id = ?1").bind(caller.tenantId).run();
+  });
+
   it("a schedule's due time that is due again becomes the same command, and runs once", async () => {
     const { caller, runs } = await scheduled();
     const due = thisHour();
@@ -98,7 +111,7 @@ describe("Due times that passed while the keeper was not running", () => {
       until: new Date(last - HOUR_MS).toISOString(),
       state: "missed",
       times: 5,
-      reason: "The keeper did not run before the next due time.",
+      reason: "No run started before the next due time.",
     });
     expect(await instancesOf(caller)).toHaveLength(1);
   });
@@ -109,7 +122,7 @@ describe("Due times that passed while the keeper was not running", () => {
     await dueSince(caller, Date.UTC(year - 2, 0, 1));
     await platformCron();
     expect(await runs()).toMatchObject([
-      { state: "missed", times: 3, until: `${year}-01-01T00:00:00.000Z`, reason: "The keeper did not run in time to start the run." },
+      { state: "missed", times: 3, until: `${year}-01-01T00:00:00.000Z`, reason: "No run started within late_seconds." },
     ]);
     expect(await instancesOf(caller)).toEqual([]);
   });
@@ -176,7 +189,7 @@ describe("A resume of an active schedule", () => {
     await platformCron();
     expect(await runs()).toMatchObject([
       { state: "started", due_at: new Date(due).toISOString() },
-      { state: "missed", times: 1, reason: "The keeper did not run before the next due time." },
+      { state: "missed", times: 1, reason: "No run started before the next due time." },
     ]);
     const { items } = (await caller.get("/v1/audit")).body;
     expect(items.filter(({ verb }: Json) => verb === "resume")).toMatchObject([{ reason: "a slip", result: "no_change" }]);

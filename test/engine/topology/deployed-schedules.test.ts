@@ -3,15 +3,16 @@ import { defineCommand, defineConsumer, defineWorkflow, sensitive } from "millra
 import { engineRoutes } from "millrace/http";
 import { schedules, tokens } from "millrace/operate";
 import { catalog } from "millrace/worker";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import * as z from "zod";
 import { startDue } from "../../../packages/millrace/src/schedules/due.ts";
 import { probeCommands } from "../../probe/messages.ts";
 import { app } from "../../probe/worker.ts";
 import { fresh, probeEnv, reaches, rows } from "../harness.ts";
 
+const HOUR_MS = 3_600_000;
 const scopes = ["enqueue", "read", "operate"] as const;
-const hourly = { cron: "0 * * * *", timeZone: "UTC", lateMs: 3_600_000 };
+const hourly = { cron: "0 * * * *", timeZone: "UTC", lateMs: HOUR_MS };
 
 /** A deployment that has only the command `probe.requested`, in this version. */
 function deployment(version: number, payload: z.ZodType) {
@@ -74,5 +75,52 @@ describe("A schedule whose payload has an older version than the deployment", ()
     expect(written.body.command).toEqual({ type: "probe.requested", schema_version: 2, payload: { name: "[redacted]", steps: [] } });
     const [row] = await rows<{ payload: string }>("SELECT payload FROM millrace_schedules WHERE tenant_id = ?1", by.tenantId);
     expect(JSON.parse(row?.payload ?? "")).toEqual({ name: title, steps: [] });
+  });
+});
+
+describe("A due time in a deployment without a binding of its command", () => {
+  it("a due time without its binding remains due, runs once the binding is there, and delays no other schedule", async () => {
+    const { by, due } = await storedEarlier();
+    const crowd = fresh("crowd");
+    onTestFinished(async () => {
+      for (const table of ["schedules", "schedule_runs"]) await rows(`DELETE FROM millrace_${table} WHERE tenant_id LIKE ?1`, `${crowd}%`);
+    });
+    // More schedules than one call reads, each of its own tenant, and a later schedule of another command.
+    await rows(
+      `INSERT INTO millrace_schedules (tenant_id, name, cron, time_zone, command, payload, late_ms, state, next_at, changed_at, changed_by)
+       WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 450)
+       SELECT ?1 || i, 'n', '0 0 1 1 *', 'UTC', iif(i < 450, 'probe.requested', 'nobody.knows'), '{"title":"x","steps":[]}', 60000, 'active',
+         ?2 + i, 0, 'tess' FROM n`,
+      crowd,
+      due,
+    );
+    const states = () =>
+      rows(
+        "SELECT state, count(*) AS n FROM millrace_schedule_runs WHERE tenant_id LIKE ?1 OR tenant_id = ?2 GROUP BY 1",
+        `${crowd}%`,
+        by.tenantId,
+      );
+    await startDue({ ...probeEnv, PROBE_COMMANDS: undefined } as never, app, due + 1000);
+    expect(await states()).toEqual([{ state: "refused", n: 1 }]);
+    await rows("DELETE FROM millrace_schedules WHERE tenant_id LIKE ?1", `${crowd}%`);
+    await startDue(probeEnv, app, due + 2000);
+    expect((await schedules.get(probeEnv, by, "nightly")).last_run).toMatchObject({
+      state: "started",
+      due_at: new Date(due).toISOString(),
+    });
+  });
+
+  it("a due time whose binding was missing for too long is recorded as missed", async () => {
+    const { by, due } = await storedEarlier();
+    const broken = { ...probeEnv, PROBE_COMMANDS: undefined } as never;
+    await startDue(broken, app, due + 1000);
+    await startDue(broken, app, due + HOUR_MS - 1);
+    expect((await schedules.get(probeEnv, by, "nightly")).last_run).toBe(null);
+    await rows("UPDATE millrace_schedules SET late_ms = 60000 WHERE tenant_id = ?1", by.tenantId);
+    await startDue(broken, app, due + 61_000);
+    expect((await schedules.get(probeEnv, by, "nightly")).last_run).toMatchObject({
+      state: "missed",
+      reason: "No run started within late_seconds.",
+    });
   });
 });

@@ -51,6 +51,18 @@ export const SCHEDULES = mutantsOf("schedules", {
     put: "const request = { type, payload,",
     killedBy: DEPLOYED,
   },
+  "a due time is given up because its deployment lacks a binding": {
+    file: DUE,
+    find: '["config_invalid", "unavailable"].includes(accepted.code)',
+    put: '["unavailable"].includes(accepted.code)',
+    killedBy: DEPLOYED,
+  },
+  "schedules without a binding delay the schedules of other commands": {
+    file: DUE,
+    find: "failed.commands.add(schedule.command)",
+    put: "failed.commands.has(schedule.command)",
+    killedBy: DEPLOYED,
+  },
   "runs in the same millisecond share a record": {
     file: "packages/millrace/src/store/schedule-runs.ts",
     find: "SELECT max(due_at) + 1 FROM millrace_schedule_runs",

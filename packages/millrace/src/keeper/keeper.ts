@@ -40,6 +40,7 @@ const START_LIMIT_MS = 20_000;
 const CALL_LIMIT_MS = 10_000;
 /** The pause before the next round in milliseconds, if the present round did not complete its work. */
 const BREATH_MS = 500;
+const NOTHING: Portion = { did: 0, more: false };
 
 /**
  * The keeper starts all repairs. The keeper is a single Durable Object with an alarm that survives every crash. Each round completes the
@@ -50,7 +51,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
   protected readonly duties: Duties = {};
   protected readonly alertRules: readonly AlertRule[] = ALERT_RULES;
   /** Serializes starts of due schedules, because the platform's cron also triggers such starts. */
-  #starting: Promise<number> = Promise.resolve(0);
+  #starting: Promise<Portion> = Promise.resolve(NOTHING);
   /** Serializes runs of callbacks. At most one run is in progress, and at most one run is queued. Further callers share the queued run. */
   #calling: Promise<unknown> = Promise.resolve();
   #callingNext: Promise<void> | undefined;
@@ -79,7 +80,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
   /** Starts due schedule runs, and sets the alarm if it was lost. The platform's cron trigger calls this method each minute. */
   async startDue(): Promise<number> {
     await this.arm();
-    return this.#startDue();
+    return (await this.#startDue()).did;
   }
 
   /** Cancels or undoes a child, for the undo of its parent. */
@@ -168,7 +169,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     return [
       { name: "started", budgetMs: 3000, portion: () => this.#startUnseen() },
       { name: "applied", budgetMs: 1000, portion: () => applyOpenActions(env, elsewhere) },
-      { name: "scheduled", budgetMs: 0, portion: () => this.#startDue().then(all) },
+      { name: "scheduled", budgetMs: 0, portion: () => this.#startDue() },
       { name: "resent", budgetMs: 1500, portion: () => resendOutbox(env, elsewhere) },
       { name: "checked", budgetMs: 2000, portion: async () => checkInstances(env, elsewhere, await this.#local()) },
       { name: "tripped", budgetMs: 0, portion: () => tripBreakers(env, own).then(all) },
@@ -237,10 +238,10 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     return this.#isLocal;
   }
 
-  #startDue(): Promise<number> {
+  #startDue(): Promise<Portion> {
     const { catalog } = this.duties;
-    if (!catalog) return Promise.resolve(0);
-    this.#starting = this.#starting.catch(() => 0).then(() => within(startDue(this.env, catalog), START_LIMIT_MS));
+    if (!catalog) return Promise.resolve(NOTHING);
+    this.#starting = this.#starting.catch(() => NOTHING).then(() => within(startDue(this.env, catalog), START_LIMIT_MS));
     return this.#starting;
   }
 

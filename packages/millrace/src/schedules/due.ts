@@ -1,8 +1,8 @@
 import { assertMaySay } from "../access/may-ask.ts";
 import { assertReady, type EngineEnv } from "../contract/bindings.ts";
-import type { Elsewhere } from "../contract/elsewhere.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
+import type { Portion } from "../contract/patience.ts";
 import { among, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { enqueueIf } from "../intake/accept/enqueue.ts";
@@ -25,28 +25,37 @@ const KEY_TAKEN = "The key of this due time belongs to an earlier command with a
  * Starts due schedules. One atomic write stores the command, the record of the due time and the next due time. Therefore a crash neither
  * loses nor duplicates a run. When several due times of a schedule have passed, only the latest due time starts a run, unless its delay
  * exceeds the maximum. All earlier due times that have passed are recorded as missed. A schedule that was changed, paused or deleted after
- * this call read the schedule is skipped. Returns the number of accepted commands. Concurrent calls are harmless, because the write claims
- * the due time.
+ * this call read the schedule is skipped. Returns the number of accepted commands, and whether further schedules are due. Concurrent calls
+ * are harmless, because the write claims the due time.
  */
-export async function startDue(env: EngineEnv, catalog: Catalog, at = Date.now()): Promise<number> {
+export async function startDue(env: EngineEnv, catalog: Catalog, at = Date.now()): Promise<Portion> {
   // If the deployment cannot start commands, the due times must remain due until the deployment is fixed.
   assertReady(env);
-  let started = 0;
-  for (let looks = 1; looks <= LOOKS; looks++) {
-    const due = await storedSchedules(env.DB, dueBy(at, catalog.elsewhere));
+  let did = 0;
+  const failed: Failed = { commands: new Set(catalog.elsewhere.commands), schedules: [] };
+  for (let looks = 1; ; looks++) {
+    const due = await storedSchedules(env.DB, dueBy(at, failed));
     const answers = await Promise.all(
       due.map((schedule) =>
         startOne(env, catalog, schedule, at).catch((error) => {
           // A schedule that failed remains due for the next call, and does not delay other schedules.
+          failed.schedules.push([schedule.tenantId, schedule.name]);
+          if (codeOf(error) === "config_invalid") failed.commands.add(schedule.command);
           logLine("error", { log: "schedule", name: schedule.name, tenant_id: schedule.tenantId, error: messageOf(error) });
           return false;
         }),
       ),
     );
-    started += answers.filter(Boolean).length;
-    if (due.length < LOOK) break;
+    did += answers.filter(Boolean).length;
+    if (due.length < LOOK) return { did, more: false };
+    if (looks === LOOKS) return { did, more: failed.schedules.length < LOOK * LOOKS };
   }
-  return started;
+}
+
+/** The schedules that failed in a call, and the commands of other Workers or without a binding. The call does not read them again. */
+interface Failed {
+  readonly commands: Set<string>;
+  readonly schedules: [tenantId: string, name: string][];
 }
 
 /**
@@ -54,13 +63,18 @@ export async function startDue(env: EngineEnv, catalog: Catalog, at = Date.now()
  * comes first. The rows are materialized from the index before they are numbered, because the numbering would otherwise scan all schedules.
  * The Worker that performs a command starts its schedules.
  */
-function dueBy(at: number, { commands }: Elsewhere): Statement {
+function dueBy(at: number, { commands, schedules }: Failed): Statement {
   return sql`
     (tenant_id, name) IN (
       WITH due AS MATERIALIZED (SELECT tenant_id, name, next_at FROM millrace_schedules INDEXED BY millrace_schedules_due
-        WHERE next_at <= ${at} AND command NOT IN ${among([...commands])}),
+        WHERE next_at <= ${at} AND command NOT IN ${among([...commands])}
+          AND ${schedules.length === 0 ? sql`true` : isNoneOf(schedules)}),
         turns AS (SELECT tenant_id, name, next_at, row_number() OVER (PARTITION BY tenant_id ORDER BY next_at) AS turn FROM due)
       SELECT tenant_id, name FROM turns ORDER BY turn, next_at LIMIT ${LOOK})`;
+}
+
+function isNoneOf(schedules: Failed["schedules"]): Statement {
+  return sql`(tenant_id, name) NOT IN (SELECT value->>0, value->>1 FROM json_each(${JSON.stringify(schedules)}))`;
 }
 
 /**
@@ -99,6 +113,8 @@ async function startOne(env: EngineEnv, catalog: Catalog, schedule: StoredSchedu
     })));
   if (accepted === undefined || codeOf(accepted) === "idempotency_key_reused") return false;
   if (!(accepted instanceof MillraceError)) return !accepted.replayed;
+  // The schedule is valid. Its time remains due until the deployment is corrected or the service is available.
+  if (["config_invalid", "unavailable"].includes(accepted.code)) throw accepted;
   await atomically(env.DB, [
     note("refused", null, beginning(accepted.message, 500), unmoved),
     ...others,
@@ -120,10 +136,10 @@ function doorClosed(catalog: Catalog, { command }: StoredSchedule): MillraceErro
 }
 
 /** Writes one record for all due times that start no run. */
-function noteMissed(schedule: StoredSchedule, { last, earlier }: Passed, late: boolean, at: number): Statement[] {
-  const missed = late ? { count: (earlier?.count ?? 0) + 1, until: last } : earlier;
+function noteMissed(schedule: StoredSchedule, passed: Passed, late: boolean, at: number): Statement[] {
+  const missed = late ? { count: (passed.earlier?.count ?? 0) + 1, until: passed.last } : passed.earlier;
   if (missed === null || schedule.nextAt === null) return [];
-  const reason = late ? "The keeper did not run in time to start the run." : "The keeper did not run before the next due time.";
+  const reason = late ? "No run started within late_seconds." : "No run started before the next due time.";
   const run = { dueAt: schedule.nextAt, untilAt: missed.until, times: missed.count, instanceId: null, reason };
   return [insertRun(schedule, { ...run, state: "missed" }, at, isUnmoved(schedule))];
 }
