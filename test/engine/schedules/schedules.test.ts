@@ -1,7 +1,10 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { schedules } from "millrace/operate";
 import { keeperOf } from "millrace/worker";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
+import { startDue } from "../../../packages/millrace/src/schedules/due.ts";
+import { app } from "../../../src/catalog.ts";
 import { type Caller, callerWith, expectProblem, type Json, reaches, research } from "../../api/client.ts";
 import { dueSince, HOUR_MS, instancesOf, platformCron, reason, scheduled, seedSchedules, thisHour } from "./scheduled.ts";
 
@@ -136,6 +139,13 @@ describe("Due times that passed while the keeper was not running", () => {
     expect(missed).toMatchObject({ state: "missed", times: 300 });
     expect(Date.parse(started.due_at) - Date.parse(missed.until)).toBe(60_000);
   });
+
+  it("due times that a pause drops are also counted up to 300", async () => {
+    const { caller, path, runs } = await scheduled({ cron: "* * * * *" });
+    await dueSince(caller, thisHour() - 40 * 24 * HOUR_MS);
+    await caller.post(`${path}/pause`, { reason });
+    expect(await runs()).toMatchObject([{ state: "missed", times: 300 }]);
+  });
 });
 
 describe("A due time that has not been started", () => {
@@ -159,6 +169,67 @@ describe("A due time that has not been started", () => {
       },
     ]);
     expect(await instancesOf(caller)).toEqual([]);
+  });
+});
+
+describe("A schedule with a time zone that is not in the runtime", () => {
+  it("a schedule with an unknown time zone can be paused, changed and deleted, but not resumed", async () => {
+    const { caller, path, put, runs } = await scheduled();
+    const due = thisHour();
+    const forget = () =>
+      env.DB.prepare("UPDATE millrace_schedules SET time_zone = 'Mars/Base' WHERE tenant_id = ?1").bind(caller.tenantId).run();
+    await dueSince(caller, due);
+    await forget();
+    expect((await caller.post(`${path}/pause`, { reason })).body).toMatchObject({ state: "paused" });
+    expect(await runs()).toMatchObject([{ state: "missed", due_at: new Date(due).toISOString(), times: 1 }]);
+    expect(expectProblem(await caller.post(`${path}/resume`, { reason }), 422, "invalid_payload").issues).toMatchObject([
+      { path: "time_zone" },
+    ]);
+    expect((await put()).body).toMatchObject({ time_zone: "UTC" });
+    await forget();
+    expect((await caller.call("DELETE", `${path}?reason=${reason}`)).status).toBe(204);
+  });
+});
+
+describe("A clock that is set back", () => {
+  /** A schedule that is due hourly, and functions that act at a number of hours after its creation. */
+  async function clocked() {
+    const by = { tenantId: (await callerWith()).tenantId, actor: "ada", scopes: ["enqueue", "operate"] } as const;
+    // The keeper does not start due times in the future.
+    const start = thisHour() + 100 * HOUR_MS;
+    const at = async <T>(hours: number, act: () => Promise<T>): Promise<T> => {
+      const clock = vi.spyOn(Date, "now").mockReturnValue(start + hours * HOUR_MS);
+      return act().finally(() => clock.mockRestore());
+    };
+    const { type: command, payload } = research("tea");
+    const put = () => schedules.put(env, app, by, "n", { cron: "0 * * * *", timeZone: "UTC", command, payload, lateMs: HOUR_MS }, reason);
+    await at(0.5, put);
+    const hourOf = (time: string) => (Date.parse(time) - start) / HOUR_MS;
+    const runs = async () =>
+      (await schedules.runs(env, by, "n", {})).items.map((run) => [run.state, hourOf(run.due_at), hourOf(run.until)]);
+    return { by, at, hourOf, runs };
+  }
+
+  it("a run by hand that was recorded in the future does not defer the due times of a resumed schedule", async () => {
+    const { by, at, hourOf } = await clocked();
+    await at(0.5, () => schedules.pause(env, by, "n", reason));
+    await at(5.5, () => schedules.run(env, app, by, "n", { reason, occasion: "ahead" }));
+    const { next_at } = await at(0.6, () => schedules.resume(env, app, by, "n", reason));
+    expect(hourOf(next_at ?? "")).toBe(1);
+    await schedules.delete(env, by, "n", reason);
+  });
+
+  it("a due time that was started in the future is not also recorded as paused", async () => {
+    const { by, at, runs } = await clocked();
+    await at(2, () => startDue(env, app));
+    await at(1.5, () => schedules.pause(env, by, "n", reason));
+    await at(3.5, () => schedules.resume(env, app, by, "n", reason));
+    expect(await runs()).toEqual([
+      ["paused", 3, 3],
+      ["started", 2, 2],
+      ["missed", 1, 1],
+    ]);
+    await schedules.delete(env, by, "n", reason);
   });
 });
 

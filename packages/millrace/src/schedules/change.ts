@@ -23,7 +23,7 @@ import {
   writeSchedule,
 } from "../store/schedules.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import { checkTiming, nextAfter, passedSince } from "./cron.ts";
+import { checkTiming, countOf, isTiming, nextAfter, passedSince } from "./cron.ts";
 import { getSchedule, type Schedule, type StoredSchedule, storedSchedule, storedSchedules } from "./schedule.ts";
 
 /** The settings of a schedule to create or change. */
@@ -194,6 +194,7 @@ export function pauseSchedule(env: EngineEnv, by: Operator, name: string, reason
 export function resumeSchedule(env: EngineEnv, catalog: Catalog, by: Asker, name: string, reason: string): Promise<Schedule> {
   return moveState(env, by, { name, to: "active", reason }, (before, at) => {
     assertMayAsk(catalog, by, before.command);
+    checkTiming(before);
     return {
       passed: notePassed(before, `${by.actor} resumed it.`, at),
       nextAt: nextAfter(before, Math.max(at, before.takenUntil)),
@@ -238,17 +239,19 @@ function moveState(
 
 /**
  * Records due times that a change of the schedule drops. They are recorded as missed, with the reason, or as paused if the schedule was
- * paused.
+ * paused. Of a pattern that this runtime cannot compute, only the stored due time is recorded.
  */
 function notePassed(schedule: StoredSchedule, reason: string, at: number): Statement[] {
-  const paused = schedule.state === "paused";
-  const first = paused ? nextAfter(schedule, schedule.changedAt) : schedule.nextAt;
+  const { state, nextAt, changedAt, takenUntil } = schedule;
+  const isKnown = isTiming(schedule);
+  const first = state === "active" ? nextAt : isKnown ? nextAfter(schedule, Math.max(changedAt, takenUntil)) : null;
   if (first === null || first > at) return [];
-  const { last, earlier } = passedSince(schedule, first, at);
-  const run = { dueAt: first, untilAt: last, times: (earlier?.count ?? 0) + 1, instanceId: null };
-  const said = paused
-    ? ({ state: "paused", reason: `${schedule.changedBy} had paused the schedule.` } as const)
-    : ({ state: "missed", reason } as const);
+  const passed = isKnown ? passedSince(schedule, first, at) : { last: first, earlier: null };
+  const run = { dueAt: first, untilAt: passed.last, times: countOf(passed), instanceId: null };
+  const said =
+    state === "paused"
+      ? ({ state: "paused", reason: `${schedule.changedBy} had paused the schedule.` } as const)
+      : ({ state: "missed", reason } as const);
   return [insertRun(schedule, { ...run, ...said }, at, isUnmoved(schedule))];
 }
 

@@ -50,6 +50,11 @@ function passed(times: readonly number[], count: number): Passed {
   return { last, earlier: { count: count - 1, until: until ?? last } };
 }
 
+/** The number of due times including the last one, up to the maximum. */
+export function countOf({ earlier }: Passed): number {
+  return Math.min((earlier?.count ?? 0) + 1, COUNTED_TIMES);
+}
+
 const NOT_CRON = "is not five fields of cron, such as 0 7 * * 1 (Mondays at seven)";
 const FIELDS = [
   "minute: 0 to 59",
@@ -83,6 +88,11 @@ function isPattern(cron: string): boolean {
   } catch {
     return false;
   }
+}
+
+/** True if this runtime can compute due times. A later runtime may not have a time zone that was stored. */
+export function isTiming({ cron, timeZone }: Timing): boolean {
+  return isPattern(cron) && isTimeZone(timeZone);
 }
 
 function cronOf({ cron, timeZone }: Timing): Cron {

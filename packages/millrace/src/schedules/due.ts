@@ -11,7 +11,7 @@ import { isTaken } from "../store/instances/keys.ts";
 import { insertRun, isStarted } from "../store/schedule-runs.ts";
 import { isUnmoved, takeTime } from "../store/schedules.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import { nextAfter, type Passed, passedSince } from "./cron.ts";
+import { countOf, nextAfter, type Passed, passedSince } from "./cron.ts";
 import { type StoredSchedule, storedSchedules } from "./schedule.ts";
 
 /** Maximum number of due schedules per query. */
@@ -137,7 +137,7 @@ function doorClosed(catalog: Catalog, { command }: StoredSchedule): MillraceErro
 
 /** Writes one record for all due times that start no run. */
 function noteMissed(schedule: StoredSchedule, passed: Passed, late: boolean, at: number): Statement[] {
-  const missed = late ? { count: (passed.earlier?.count ?? 0) + 1, until: passed.last } : passed.earlier;
+  const missed = late ? { count: countOf(passed), until: passed.last } : passed.earlier;
   if (missed === null || schedule.nextAt === null) return [];
   const reason = late ? "No run started within late_seconds." : "No run started before the next due time.";
   const run = { dueAt: schedule.nextAt, untilAt: missed.until, times: missed.count, instanceId: null, reason };

@@ -119,7 +119,7 @@ export async function storedSchedules(db: D1Database, where: Statement): Promise
       SELECT tenant_id AS tenantId, name, cron, time_zone AS timeZone, command, schema_version AS schemaVersion, payload, late_ms AS lateMs,
         state, next_at AS nextAt, revision, changed_at AS changedAt, changed_by AS changedBy,
         coalesce((SELECT until_at FROM millrace_schedule_runs r
-          WHERE r.tenant_id = millrace_schedules.tenant_id AND r.name = millrace_schedules.name
+          WHERE r.tenant_id = millrace_schedules.tenant_id AND r.name = millrace_schedules.name AND r.state <> 'by_hand'
           ORDER BY due_at DESC, state DESC LIMIT 1), 0) AS takenUntil
       FROM millrace_schedules WHERE ${where}`,
   );
