@@ -103,7 +103,7 @@ const TRIALS: Record<string, Trial> = {
   markResumed: { statements: [stop.markResumed(next)] },
   "markResumed after a step": { given: ["done"], statements: [stop.markResumed(next)] },
   "markResumed during a wait": { given: ["wait"], statements: [stop.markResumed(next)] },
-  beginRestart: { statements: [stop.beginRestart(next)] },
+  beginRestart: { statements: [stop.beginRestart(next, true)] },
   markRestarted: { statements: [stop.markRestarted(ID, 1)] },
   markClosed: { statements: [stop.markClosed({ ...next, run: 1 })] },
   giveUpRuns: { given: ["failed"], statements: [run.giveUpRuns([{ id: ACTION, instance: ID, run: 1, failure: {}, cause: "c" }])] },

@@ -127,6 +127,7 @@ it("an operator cancels a waiting command, starts one beyond the limit, and move
   const [, second, third, fourth, fifth] = [await send("a"), await send("b"), await send("c"), await send("d"), await send("e")];
   await hasBegun("a");
   expect((await act(second, "pause")).body.detail).toContain("waits for a slot");
+  expect((await act(second, "restart")).body.detail).toContain("has not started");
   expect((await act(second, "cancel")).status).toBe(202);
   await keeperRound();
   expect(await reaches(second, "terminated")).toBe("terminated");

@@ -37,6 +37,12 @@ it("a command that waits in its lane cannot be paused; a running command can be 
     message: expect.stringContaining("pause the lane"),
   });
   expect((await instances.plan(probeEnv, operator, "pause", waiting, {})).refused).toContain("pause the lane");
+  const restart = { why: expect.stringContaining("has not started") };
+  expect((await instances.plan(probeEnv, operator, "restart", waiting, {})).refused).toEqual(restart.why);
+  await expect(instances.act(probeEnv, operator, "restart", waiting, { reason: "does it hang?" })).rejects.toMatchObject({
+    code: "invalid_transition",
+    message: restart.why,
+  });
   await instances.act(probeEnv, operator, "pause", running, { reason: "later" });
   letGo();
   await keeperRound();

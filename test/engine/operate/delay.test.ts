@@ -140,6 +140,30 @@ it("A03 the keeper starts a released command once if the process dies after the 
   expect(did.times).toBe(1);
 });
 
+it("a command that waits for no slot is not released with front, and a delayed command is not restarted, as their dry runs report", async () => {
+  const { id, did, act } = await delayed();
+  for (const [verb, body, why] of [
+    ["release", { front: true }, "The command does not wait for a slot: release it without `front`."],
+    ["restart", {}, "The instance has not started, so it cannot be restarted. Its queue, lane or workflow starts it."],
+  ] as const) {
+    expect((await act(verb, { ...body, dry_run: true })).body.refused).toBe(why);
+    const { status, body: answer } = await act(verb, body);
+    expect([status, answer.detail]).toEqual([409, why]);
+  }
+  expect([await statusOf(id), did.times]).toEqual(["accepted", 0]);
+});
+
+it("a dry run reports that a paused delayed command starts at once when it is resumed", async () => {
+  const { did, act, due, id } = await delayed();
+  const at = await due();
+  expect((await act("pause", { dry_run: true })).body.follows).toContain(`Its due time, ${at}, no longer applies`);
+  expect((await act("pause")).status).toBe(202);
+  expect((await act("resume", { dry_run: true })).body.follows).toContain(`starts at once, before its due time, ${at}`);
+  expect((await act("resume")).status).toBe(202);
+  expect(await reaches(id, "complete")).toBe("complete");
+  expect(did.times).toBe(1);
+});
+
 it("a command is not moved or released if it is due, cancelled, not delayed, or if the new time is not within 365 days", async () => {
   const { id, did, act, arrives } = await delayed();
   for (const run_at of [in_s(-1), in_s(366 * 86_400)])

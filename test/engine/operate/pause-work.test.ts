@@ -83,6 +83,24 @@ it.each([LAB, work("queue", "probe-commands")])(
   },
 );
 
+it("an instance that its paused workflow holds is not paused or restarted, because its resume would start it", async () => {
+  const by = someone();
+  await pause(by);
+  const log: string[] = [];
+  const { instanceId: id } = await logged(by, log);
+  for (const [verb, why] of [
+    ["pause", "The workflow or queue of the instance is paused, so the instance does not start until its resume."],
+    ["restart", "The instance has not started, so it cannot be restarted. Its queue, lane or workflow starts it."],
+  ] as const) {
+    expect((await instances.plan(probeEnv, by, verb, id, {})).refused).toBe(why);
+    const acted = instances.act(probeEnv, by, verb, id, { reason: "this one too" });
+    await expect(acted).rejects.toMatchObject({ code: "invalid_transition", message: why });
+  }
+  await nothingStarts([id], log);
+  await resume(by);
+  expect(await reaches(id, "complete")).toBe("complete");
+});
+
 it("the keeper holds the instances of a paused workflow, and releases them in the order of their acceptance", async () => {
   const by = someone();
   await pause(by);

@@ -241,9 +241,15 @@ export const OPERATORS = mutantsOf("operators", {
   },
   "an instance that is being restarted is restarted once more": {
     file: "packages/millrace/src/store/instances/stop.ts",
-    find: "      AND undo IS NULL AND run < ${run} AND NOT ${IS_BEING_RESTARTED}`;",
-    put: "      AND undo IS NULL AND run < ${run}`;",
+    find: "AND ${hasBegun ? 1 : 0} AND NOT ${IS_BEING_RESTARTED}`;",
+    put: "AND ${hasBegun ? 1 : 0}`;",
     killedBy: "test/engine/operate/restart.test.ts",
+  },
+  "a restart starts an instance before its turn in a lane": {
+    file: "packages/millrace/src/store/instances/stop.ts",
+    find: "AND ${hasBegun ? 1 : 0} AND NOT ${IS_BEING_RESTARTED}`;",
+    put: "AND NOT ${IS_BEING_RESTARTED}`;",
+    killedBy: "test/engine/lanes/turn-stopped.test.ts",
   },
   "a skipped step returns another output than the one that was entered": {
     file: "packages/millrace/src/operate/instances/skip-step.ts",

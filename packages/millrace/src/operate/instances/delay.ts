@@ -21,9 +21,10 @@ function whyNotDelayed({ instance: { status, due_at } }: Call<unknown>, message:
  * The change of the due time. The message is sent again, because the consumer ignores any copy of the message that arrives before the due
  * time.
  */
-function changed({ env, by, instance: { id, due_at } }: Call<unknown>, message: InstanceMessage, at: number | null) {
+function changed({ env, by, instance: { id, due_at } }: Call<unknown>, message: InstanceMessage, at: number | null, isRefused = false) {
   const { queue, envelope } = message;
-  const moved = laneIn(queue) === undefined ? moveDue({ id, tenantId: by.tenantId }, at) : moveDue({ id: "", tenantId: "" }, at);
+  const isMoved = laneIn(queue) === undefined && !isRefused;
+  const moved = isMoved ? moveDue({ id, tenantId: by.tenantId }, at) : moveDue({ id: "", tenantId: "" }, at);
   return {
     change: moved,
     before: { due_at },
@@ -86,7 +87,7 @@ export const release = instanceAct({
   read: ({ env, instance }) => messageOfInstance(env, instance.id),
   refused(call, message) {
     if (message.waits === 1) return null;
-    return call.given.front ? "The command does not wait for a slot: release it without `front`." : whyNotDelayed(call, message);
+    return whyNotDelayed(call, message) ?? (call.given.front ? "The command does not wait for a slot: release it without `front`." : null);
   },
   plan: async ({ given }, message) => ({
     follows:
@@ -99,7 +100,7 @@ export const release = instanceAct({
   }),
   change(call, message) {
     const { by, instance, given } = call;
-    if (message.waits !== 1) return changed(call, message, null);
+    if (message.waits !== 1) return changed(call, message, null, given.front);
     const { done } = changed(call, message, null);
     return {
       done: given.front ? () => ({}) : done,

@@ -9,6 +9,7 @@ import { hasDoubt } from "../../store/inbox/read.ts";
 import { IS_BEING_RESTARTED } from "../../store/instances/restarted.ts";
 import { selectLeft } from "../../store/instances/run.ts";
 import { WAITS_FOR_SLOT } from "../../store/instances/status.ts";
+import { pauseOf } from "../../store/pauses.ts";
 
 type Steps = Readonly<Record<string, LeftBehind>>;
 
@@ -114,15 +115,19 @@ export interface InstanceMessage {
   readonly envelope: string;
   /** 1 while the command waits for a slot of its workflow's `concurrency`. */
   readonly waits: number;
+  /** 1 if its workflow or its queue is paused. */
+  readonly is_stopped: number;
 }
 
 /** The message that started an instance. */
 export async function messageOfInstance(env: EngineEnv, id: string): Promise<InstanceMessage> {
   const [row] = await query<InstanceMessage & Record<string, unknown>>(
     env.DB,
-    sql`SELECT queue, envelope, ${WAITS_FOR_SLOT} AS waits FROM millrace_instances WHERE id = ${id}`,
+    sql`
+      SELECT queue, envelope, ${WAITS_FOR_SLOT} AS waits, ${pauseOf("1")} IS NOT NULL AS is_stopped FROM millrace_instances
+      WHERE id = ${id}`,
   );
-  return row ?? { queue: null, envelope: "{}", waits: 0 };
+  return row ?? { queue: null, envelope: "{}", waits: 0, is_stopped: 0 };
 }
 
 /** The reason for a refusal of undo and close while an effect of the instance is in doubt; null otherwise. */

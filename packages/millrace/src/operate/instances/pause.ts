@@ -19,32 +19,49 @@ export const pause = instanceAct({
   answer: {},
   read: ({ env, instance }) => waitingPlace(env, instance),
   refused: async ({ env, instance }, place) => (await whyRestarting(env, instance)) ?? whyNotPaused(instance, place),
-  plan: async (call) => ({ follows: PAUSED, effects: await planRun(call, { isGoingOn: true, runs: "held" }) }),
+  plan: async (call) => ({
+    follows:
+      PAUSED + (isDelayed(call.instance) ? ` Its due time, ${call.instance.due_at}, no longer applies: a resume starts it at once.` : ""),
+    effects: await planRun(call, { isGoingOn: true, runs: "held" }),
+  }),
   change: ({ by, instance: { id, status } }, place) => ({
-    change: markPaused({ id, tenantId: by.tenantId }, place === "lane"),
+    change: markPaused({ id, tenantId: by.tenantId }, place !== null),
     before: { status },
     after: { status: "paused" },
     window: "pause committed, not applied",
   }),
-  bulk: { from: GOING_ON.values },
+  bulk: { from: GOING_ON.values, follows: "A resume starts delayed commands at once, also before their due times." },
 });
 
 const PAUSED =
   "Running attempts are recorded. Then no step starts until the instance is resumed. If the running step is the last one, the instance ends. Sleeps and waits continue to count down. Events and answers that arrive are kept until the resume.";
 
-/** Where an instance waits before its start: in a lane, or for a slot of its workflow's `concurrency`. Null for any other instance. */
-async function waitingPlace(env: EngineEnv, { id, workflow, status }: Instance): Promise<"lane" | "slot" | null> {
-  if (!UNSEEN.has(status)) return null;
-  const { queue, waits } = await messageOfInstance(env, id);
-  if (waits === 1) return "slot";
-  return laneIn(queue) !== undefined && (await askPlatform(env, workflow, id)).instance === null ? "lane" : null;
+/** True for a command before its due time. */
+function isDelayed({ due_at }: Instance): boolean {
+  return due_at !== null && Date.parse(due_at) > Date.now();
 }
 
-function whyNotPaused({ status, undo }: Instance, place: "lane" | "slot" | null): string | null {
+/** The reason why an instance has not started. A pause and a resume of the instance would start it all the same. */
+type Place = "lane" | "slot" | "stopped work";
+
+/**
+ * Where an instance waits before its start: in a lane, for a slot of its workflow's `concurrency`, or for the resume of its workflow or
+ * queue. Null for any other instance.
+ */
+async function waitingPlace(env: EngineEnv, { id, workflow, status }: Instance): Promise<Place | null> {
+  if (!UNSEEN.has(status)) return null;
+  const { queue, waits, is_stopped } = await messageOfInstance(env, id);
+  if (waits === 1) return "slot";
+  const place = laneIn(queue) !== undefined ? "lane" : is_stopped === 1 ? "stopped work" : null;
+  return place !== null && (await askPlatform(env, workflow, id)).instance === null ? place : null;
+}
+
+function whyNotPaused({ status, undo }: Instance, place: Place | null): string | null {
   if (undo !== null && GOING_ON.has(status)) return "The instance is being undone: an undo cannot be paused.";
   if (place === "slot") return "The instance waits for a slot of its workflow: pause the workflow, or cancel the instance.";
   if (place === "lane")
     return "The instance waits for its turn in a lane: pause the lane (GET /v1/lanes lists it), or cancel the instance.";
+  if (place === "stopped work") return "The workflow or queue of the instance is paused, so the instance does not start until its resume.";
   if (GOING_ON.has(status)) return null;
   if (status === "paused") return "The instance is paused already.";
   if (status === "in_doubt") return "The instance is in doubt: it starts no step until an operator resolves the unknown outcome.";
@@ -55,19 +72,24 @@ export const resume = instanceAct({
   verb: "resume",
   path: "resume",
   summary: "Resume a paused instance",
-  description: "The instance continues where it was paused.",
+  description: "The instance continues where it was paused. A command that was paused before its due time starts at once.",
   accepted: "It continues",
   body: {},
   answer: {},
   refused: async ({ env, instance }) => (await whyRestarting(env, instance)) ?? whyNotResumed(instance),
-  plan: async (call) => ({ follows: "The instance continues where it was paused.", effects: await planRun(call, { isGoingOn: true }) }),
+  plan: async (call) => ({
+    follows: isDelayed(call.instance)
+      ? `The command starts at once, before its due time, ${call.instance.due_at}.`
+      : "The instance continues where it was paused.",
+    effects: await planRun(call, { isGoingOn: true }),
+  }),
   change: ({ by, instance: { id, status } }) => ({
     change: markResumed({ id, tenantId: by.tenantId }),
     before: { status },
     after: { status: "running" },
     window: "resume committed, not applied",
   }),
-  bulk: { from: ["paused"], usual: "paused" },
+  bulk: { from: ["paused"], usual: "paused", follows: "Commands that were paused before their due times start at once." },
 });
 
 function whyNotResumed({ status }: Instance): string | null {

@@ -1,6 +1,8 @@
+import type { EngineEnv } from "../../contract/bindings.ts";
 import type { Instance } from "../../inspect/instance-row.ts";
+import { askPlatform } from "../../intake/platform.ts";
 import { leaveDoubts } from "../../store/inbox/doubts.ts";
-import { GOING_ON, RETRYABLE } from "../../store/instances/status.ts";
+import { GOING_ON, RETRYABLE, UNSEEN } from "../../store/instances/status.ts";
 import { beginRestart } from "../../store/instances/stop.ts";
 import { forgetTold } from "../../store/waits.ts";
 import { instanceAct } from "./act.ts";
@@ -19,7 +21,8 @@ export const restart = instanceAct({
   accepted: "The restart was accepted",
   body: {},
   answer: {},
-  refused: async ({ env, instance }) => (await whyRestarting(env, instance)) ?? whyRefused(instance),
+  read: ({ env, instance }) => whyNotBegun(env, instance),
+  refused: async ({ env, instance }, notBegun) => (await whyRestarting(env, instance)) ?? whyRefused(instance) ?? notBegun,
   async plan(call) {
     const { status, error } = call.instance;
     const isOver = RETRYABLE.has(status);
@@ -27,13 +30,13 @@ export const restart = instanceAct({
     const follows = `${isOver ? "" : ENDS}${status === "paused" ? RESUMES : ""}${PASSES}`;
     return withLost({ follows, effects }, await findSetBack(call.env, call.instance));
   },
-  async change({ env, by, instance, actionId }) {
+  async change({ env, by, instance, actionId }, notBegun) {
     const { id, status } = instance;
     const run = instance.run + 1;
     const { failed } = await beginningOf(env, instance, undefined);
     const left = JSON.stringify(await triedAnew(env, instance, run, [failed]));
     return {
-      change: beginRestart({ id, tenantId: by.tenantId, run, left }),
+      change: beginRestart({ id, tenantId: by.tenantId, run, left }, notBegun === null),
       also: { told: forgetTold(id, actionId), doubts: leaveDoubts(id, actionId) },
       detail: { run, ...failedBefore(instance) },
       before: { status, run: instance.run },
@@ -47,6 +50,18 @@ const ENDS = "The current run is ended as soon as no attempt is running. ";
 const RESUMES = "The pause ends. ";
 const PASSES =
   "The code is executed from the beginning. Recorded effects are kept, reads are repeated, and later steps run; the code determines which.";
+
+/**
+ * The reason for a refusal of an instance that the platform has not created: a restart would start it before its due time, its turn in a
+ * lane or its slot, or although its workflow is paused. Null for any other instance.
+ */
+async function whyNotBegun(env: EngineEnv, { id, workflow, status }: Instance): Promise<string | null> {
+  if (!UNSEEN.has(status)) return null;
+  const { instance, status: known } = await askPlatform(env, workflow, id);
+  if (instance !== null) return null;
+  if (known === "unknown") return "The instance has not started, so it cannot be restarted. Its queue, lane or workflow starts it.";
+  return "The platform did not answer whether the instance has started. Repeat the restart in a few seconds.";
+}
 
 function whyRefused({ status, undo }: Instance): string | null {
   if (undo !== null)
