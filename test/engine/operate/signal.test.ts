@@ -41,7 +41,8 @@ it("W24 a signal is accepted by its target instance, once for any number of send
   const sent = await Promise.all([1, 2, 3].map(() => signal(id, its.name, "key", "one")));
   expect(sent.filter(({ replayed }) => !replayed)).toHaveLength(1);
   await comes(async () => (await rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1 AND name = 'second'", id)).length === 1);
-  expect(await signal(id, its.name, "key", "one")).toMatchObject({ replayed: true, step: null });
+  expect(sent.map(({ step }) => step)).toEqual(["first", "first", "first"]);
+  expect(await signal(id, its.name, "key", "one")).toMatchObject({ replayed: true, step: "first" });
   await expect(signal(id, its.name, "key", "another")).rejects.toMatchObject({ code: "idempotency_key_reused" });
   expect(await signal(id, its.name, "key 2", "two")).toMatchObject({ replayed: false, step: "second" });
   expect(await kept(id, "complete", "errored")).toBe("complete");

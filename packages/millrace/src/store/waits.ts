@@ -85,6 +85,11 @@ export function selectOpenWaits(instanceId: string, type: string): Statement {
     WHERE instance_id = ${instanceId} AND type = ${type} AND signal_id IS NULL AND over_at IS NULL`;
 }
 
+/** Selects the wait of an instance that has received an event. */
+export function selectTaker(instanceId: string, signalId: string): Statement {
+  return sql`SELECT name FROM millrace_waits WHERE instance_id = ${instanceId} AND signal_id = ${signalId}`;
+}
+
 /** Selects a wait or an approval of an instance, by the name of its step. */
 export function selectAwaited(instanceId: string, name: string): Statement {
   return sql`

@@ -16,7 +16,7 @@ import { query } from "../../store/d1/retry.ts";
 import { lookAfterEvents } from "../../store/instances/look.ts";
 import { UNDER_WAY } from "../../store/instances/status.ts";
 import { insertSignalTo, selectSignals } from "../../store/signals.ts";
-import { assignSent, selectOpenWaits } from "../../store/waits.ts";
+import { assignSent, selectOpenWaits, selectTaker } from "../../store/waits.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { instanceAct } from "./act.ts";
 
@@ -85,7 +85,8 @@ export const signal = instanceAct({
         const assigned = waits as unknown as (Assigned & { name: string })[];
         await crashPoint("operator signal stored, not sent", instance.id);
         await wake(env, assigned, [envelope]);
-        return { event_id: eventId, replayed: !isApplied, step: assigned[0]?.name ?? null };
+        const [taker] = isApplied ? assigned : await query<{ name: string }>(env.DB, selectTaker(instance.id, signalId(envelope)));
+        return { event_id: eventId, replayed: !isApplied, step: taker?.name ?? null };
       },
     };
   },
