@@ -7,6 +7,7 @@ import { ask } from "../callbacks/heard.ts";
 import { deliver, dieAt, event, fresh, keeperRound, operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { failsUntilMended, runLab } from "../lab.ts";
 import { theOperator } from "./bulk/bulk.ts";
+import { play, scene } from "./scene.ts";
 
 /** A complete run, and the number of times that its effect happened. */
 async function complete(more: { tenantId?: string; note?: string } = {}) {
@@ -116,6 +117,39 @@ describe("Run again", () => {
     });
     expect((await plan(id, "a click")).follows).toMatch(new RegExp(`"${name}/again/[0-9a-f]{32}"`));
     expect(await rows("SELECT 1 FROM millrace_instances WHERE causation_id = ?1", `${id}/run again`)).toEqual([]);
+  });
+
+  it("a dry run of run again lists every effect of the run: undone, failed without a record, and recorded", async () => {
+    const its = scene();
+    const id = await play(its, async (step) => {
+      await its.act(step, "a", "natural");
+      await its.act(step, "b", "natural");
+    });
+    await reaches(id, "complete");
+    const effects = [
+      { step: "a", item: "", verdict: "runs" },
+      { step: "b", item: "", verdict: "runs" },
+    ];
+    expect((await plan(id)).effects).toEqual(effects);
+    await instances.act(probeEnv, operator, "undo", id, { reason: "called off" });
+    await reaches(id, "terminated");
+    expect((await plan(id)).effects).toEqual(effects);
+    const { instanceId } = await failsUntilMended();
+    await reaches(instanceId, "errored");
+    expect((await plan(instanceId)).effects).toEqual([expect.objectContaining({ verdict: "runs" })]);
+  });
+
+  it("a dry run over HTTP returns the key of the copy for an Idempotency-Key", async () => {
+    const caller = await asking();
+    const id = await ask(caller, async () => null);
+    expect(await reaches(id, "complete")).toBe("complete");
+    const { ask: request } = await theOperator(["operate"], caller.tenantId);
+    const { body } = await request<{ follows: string }>(
+      `/v1/instances/${id}/run-again`,
+      { reason: "r", dry_run: true },
+      { "idempotency-key": "k" },
+    );
+    expect(body.follows).toMatch(/again\/[0-9a-f]{32}"/);
   });
 
   it("run again is refused with a reason, and audited, while the instance runs and after its payload is deleted", async () => {

@@ -42,8 +42,8 @@ export const instanceActs = Object.entries<InstanceAct>(INSTANCE_ACTS).map(([nam
     limits: { maxBytes: act.maxBytes },
     plan: {
       answer: [`A dry run: the consequences of the ${name.replaceAll("-", " ")}`, ActionPlan],
-      run: ({ env, catalog, by, param: { id, ...params }, body: { dry_run: _, ...body } }) =>
-        act.plan({ env, catalog, by, given: { ...params, ...body } }, id),
+      run: ({ env, catalog, by, key: sent, param: { id, ...params }, body: { dry_run: _, ...body } }) =>
+        act.plan({ env, catalog, by, given: { ...params, ...body }, key: sent }, id),
     },
     answer: [act.accepted, z.object({ action_id, ...act.answer })],
     status: 202,

@@ -11,7 +11,7 @@ import { sql } from "../../contract/sql.ts";
 import { labelOf } from "../../contract/step-names.ts";
 import { beginning } from "../../contract/text.ts";
 import { newTrace } from "../../contract/trace.ts";
-import { effectsOf } from "../../inspect/effects.ts";
+import { effectsAndFree } from "../../inspect/effects.ts";
 import type { Instance } from "../../inspect/instance-row.ts";
 import { acceptance, outgoing } from "../../intake/accept/accept.ts";
 import { relay } from "../../recorder/relay.ts";
@@ -23,6 +23,7 @@ import { ENDED } from "../../store/instances/status.ts";
 import type { AnyWorkflow } from "../../workflow/workflow.ts";
 import { type Call, instanceAct } from "./act.ts";
 import { messageOfInstance } from "./left.ts";
+import { planRun } from "./retry.ts";
 
 /** The original instance is recorded as the cause of the new instance. */
 export const runAgain = instanceAct({
@@ -41,9 +42,12 @@ export const runAgain = instanceAct({
   key: { says: "Identifies the request. Default: each request starts a new instance.", isRequired: false },
   read: readOriginal,
   refused: ({ instance }, original) => whyNotEnded(instance) ?? ("why" in original ? original.why : null),
-  async plan({ env, by, instance, key }) {
+  async plan(call) {
+    const { env, by, instance, key } = call;
     const named = key === undefined ? "<id of the action>" : idOf(instance, key);
-    const effects = (await effectsOf(env, by, instance.id)).filter(({ undo, state }) => undo !== "undo_step" && state !== "superseded");
+    // The same effects as a retry lists, so also effects that were undone, or that failed without a record.
+    const start = instance.undo === null ? instance.error?.step : undefined;
+    const effects = await planRun(call, { recorded: await effectsAndFree(env, by, instance.id), start });
     const labels = new Map(effects.map(({ step, item }) => [labelOf(step, item), { step, item, verdict: "runs" as const }]));
     return {
       follows: `A new instance of ${instance.workflow} starts with the stored payload, under the key "${keyOf(instance, named)}". Its effects happen again, under keys of their own.`,
