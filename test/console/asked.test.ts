@@ -128,7 +128,7 @@ it("for an unknown outcome of a cancelled instance, the page offers only accepte
   const page = await ada.open(`instances/${id}`);
   const cause = page.getByRole("region", { name: "Unknown outcome" });
   await cause.getByText("It is sent now, under the same key.").waitFor();
-  expect(await buttons(page)).toEqual(["Cancel", "Pause"]);
+  expect(await buttons(page)).toEqual(["Cancel"]);
   await ada.ask("POST", `/v1/instances/${id}/cancel`, { reason: "called off" });
   await cause.getByText("Nothing is sent, and there is nothing to undo: the undo continues.").waitFor();
   await cause.getByText("the effect remains, because it has no undo handler").waitFor();
@@ -169,6 +169,16 @@ it("an unknown outcome of a stopped instance shows that a retry follows the answ
   await ada.ask("POST", doubts[0]?.reject ?? "", { reason: "the post office has nothing of it" });
   await cause.waitFor({ state: "detached" });
   expect(await acts()).toEqual(["Retry", "Undo", "Run again", "Close"]);
+});
+
+it("a command that waits for its turn in a lane offers no restart, which would be refused", async () => {
+  const ada = await person({ at: await shop() });
+  await lostLetter(ada, "eu/41");
+  const payload = { order: "eu/41", change: 2 };
+  const { instance_id: id } = await ada.ask<{ instance_id: string }>("POST", "/v1/commands", { type: "order.change", payload });
+  const behind = await ada.open(`instances/${id}`);
+  await behind.locator(".facts").getByText("accepted", { exact: true }).first().waitFor();
+  expect(await buttons(behind)).toEqual(["Pause", "Cancel"]);
 });
 
 it("a refused undo lists each effect that may remain, for the operator to decide", async () => {

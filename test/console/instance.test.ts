@@ -85,6 +85,8 @@ it("an action is executed once for any number of confirmations, and a refused ac
   await expect.poll(hasFocus).toBe(true);
   await undo.click();
   await dialog.getByText("A started undo cannot be stopped").waitFor();
+  // Effects without an undo handler remain, so a retry does not run all steps again.
+  expect((await dialog.locator(".final").innerText()).trim()).toBe("A started undo cannot be stopped.");
   await dialog.getByRole("listitem").filter({ hasText: "put page" }).getByText("undone", { exact: true }).waitFor();
   await dialog.getByLabel("Reason (kept in the audit)").fill("twice");
   const sent: string[] = [];
@@ -98,6 +100,14 @@ it("an action is executed once for any number of confirmations, and a refused ac
   const { items } = await ada.ask<{ items: { verb: string }[] }>("GET", "/v1/audit");
   expect(items.filter(({ verb }) => verb === "undo")).toHaveLength(1);
   expect(sent).toEqual(['{"reason":"twice"}']);
+
+  await page.getByRole("button", { name: "Run again" }).click();
+  const copy = page.getByRole("dialog", { name: "Run a copy" });
+  await copy.getByRole("listitem").filter({ hasText: "put page" }).getByText("runs", { exact: true }).waitFor();
+  await copy.getByLabel("Reason (kept in the audit)").fill("a copy");
+  await page.keyboard.press("Control+Enter");
+  await page.getByRole("status").getByRole("link", { name: "Open the new instance" }).click();
+  await page.waitForURL((url) => url.pathname.startsWith("/console/instances/") && !url.pathname.endsWith(String(id)));
 
   const lost = await ada.open(`instances/${"0".repeat(32)}`);
   await lost.getByText("There is no instance").waitFor();

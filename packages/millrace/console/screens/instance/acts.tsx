@@ -3,6 +3,7 @@ import { timeNow } from "../../data/clock.ts";
 import { may } from "../../data/session.ts";
 import { useCatalog } from "../../data/use-data.ts";
 import { writtenJson } from "../../data/written.ts";
+import { hrefOf, Link } from "../../frame/router.tsx";
 import { Act, Check, TimeField } from "../../parts/act.tsx";
 import { JsonField } from "../../parts/answer.tsx";
 import type { Asker } from "../../parts/ask.tsx";
@@ -39,7 +40,7 @@ export const ACTS = declared({
   undo: {
     word: "Undo",
     does: "Undo the instance",
-    final: "A started undo cannot be stopped. A retry afterwards runs all steps again.",
+    final: "A started undo cannot be stopped.",
   },
   cancel: { word: "Cancel", does: "Cancel the instance", final: "A started cancel cannot be stopped." },
   pause: { word: "Pause", does: "Pause the instance" },
@@ -77,11 +78,13 @@ function verbsFor(instance: Detail): Verb[] {
   if (undo === "open") return status === "in_doubt" ? answered("close") : [];
   if (status === "complete") return ["undo", "run-again"];
   if (status === "paused") return ["resume", "cancel"];
-  if (status === "in_doubt") return ["cancel", "pause", ...answered("close")];
+  if (status === "in_doubt") return ["cancel", ...answered("close")];
   if (status === "dead" || status === "skipped") return [];
   if (isDelayed(instance)) return [...DELAYED_VERBS, "pause"];
-  // An instance that waits for a slot can start beyond the limit, and a pause is refused.
-  if (held?.startsWith("Waits for")) return ["release", "cancel"];
+  // An instance that waits for a slot can start beyond the limit. A pause is refused, also while the workflow is paused.
+  if (held !== null) return held.startsWith("Waits for") ? ["release", "cancel"] : ["cancel"];
+  // An accepted instance has usually not started, and then a restart is refused.
+  if (status === "accepted") return ["pause", "cancel"];
   return [...(waits.some(({ event_type }) => event_type !== null) ? (["signal"] as const) : []), "pause", "cancel", "restart"];
 }
 
@@ -132,7 +135,7 @@ export function AskAct({ instance, asked: { verb, step }, ...asker }: AskProps) 
     ...(verb === "signal" && { payload: said }),
   };
   return (
-    <Act<Plan, unknown>
+    <Act<Plan, { instance_id?: string }>
       {...asker}
       title={`${does}${step && (verb === "retry" || verb === "skip") ? `: ${step}` : ""}`}
       verb={does}
@@ -153,9 +156,12 @@ export function AskAct({ instance, asked: { verb, step }, ...asker }: AskProps) 
           {runsCode && !inUndo && <Behind workflow={instance.workflow} plan={plan} />}
         </>
       )}
-      said={`${word}: accepted.`}
+      said={({ instance_id: copy }) => [
+        `${word}: accepted.`,
+        copy && [" ", <Link key="copy" to={hrefOf("instances", copy)} children="Open the new instance" />, "."],
+      ]}
     >
-      {verb === "move" && <TimeField label={`Start at (${timeZone()}), within the next 12 hours`} value={time} set={setTime} />}
+      {verb === "move" && <TimeField label={`Start at (${timeZone()}), within the next 365 days`} value={time} set={setTime} />}
       {verb === "cancel" && !isDelayed(instance) && <Check label="Undo its effects" isSet={undo} set={setUndo} />}
       {takesOutput && (
         <JsonField

@@ -155,7 +155,7 @@ function Draft({ message, first, isJson }: DraftProps) {
           <TextField label={["Key ", <Quiet key="hint" of={KEYS[kind]} />]} most={500} value={key} set={setKey} />
           <TextField label={["Job ", <Quiet key="hint" of="default: a new one" />]} most={200} value={job} set={setJob} />
           {kind === "command" && (
-            <TimeField label={`Start at (${timeZone()}), within the next 12 hours; default: now`} value={time} set={setTime} />
+            <TimeField label={`Start at (${timeZone()}), within the next 365 days; default: now`} value={time} set={setTime} />
           )}
         </details>
       </section>
