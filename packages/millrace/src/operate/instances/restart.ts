@@ -52,8 +52,8 @@ const PASSES =
   "The code is executed from the beginning. Recorded effects are kept, reads are repeated, and later steps run; the code determines which.";
 
 /**
- * The reason for a refusal of an instance that the platform has not created: a restart would start it before its due time, its turn in a
- * lane or its slot, or although its workflow is paused. Null for any other instance.
+ * The reason for a refusal of an instance that the platform has not created; null for any other instance. A restart would start the
+ * instance before its due time, its turn in a lane, its slot or the resume of its workflow.
  */
 async function whyNotBegun(env: EngineEnv, { id, workflow, status }: Instance): Promise<string | null> {
   if (!UNSEEN.has(status)) return null;
