@@ -29,6 +29,7 @@ const READS_ALL: Record<string, string> = {
   "operate/instances/retry.ts doneAgain": "Counts the undone items of an operator's selection, at most 100,000.",
   "operate/bulk/verbs.ts byStep": "Groups the items of an operator's selection, at most 100,000, by their steps with unknown outcomes.",
   "operate/bulk/filters.ts instanceMembers": "Reads the items of an operator's selection from an index that contains only open instances.",
+  "keeper/open-instances.ts dueInstances": "Reads two rows of each tenant with instances to start, and at most 200 due instances.",
   "keeper/prune-objects.ts refsAmong": "Reads, once a day, an index that contains only messages with a payload in R2.",
   "inspect/instances.ts countInstances": "Reads the newest 2,000 rows of an index, or the index of open instances.",
   "inspect/effects.ts listEffects": "Reads an index that contains only effects with unknown outcomes.",

@@ -357,7 +357,8 @@ CREATE TABLE millrace_instances (
 CREATE INDEX millrace_instances_by_parent ON millrace_instances (tenant_id, parent, accepted_at, id) WHERE parent IS NOT NULL;
 CREATE INDEX millrace_instances_by_time ON millrace_instances (tenant_id, accepted_at, id);
 CREATE INDEX millrace_instances_by_payload ON millrace_instances (envelope->>'payload_ref') WHERE envelope->>'payload_ref' IS NOT NULL;
-CREATE INDEX millrace_instances_to_check ON millrace_instances (seen, check_at) WHERE check_at IS NOT NULL;
+-- Instances without a recorded start are ordered by tenant, all others by time alone.
+CREATE INDEX millrace_instances_to_check ON millrace_instances (seen, iif(seen, '', tenant_id), check_at) WHERE check_at IS NOT NULL;
 CREATE INDEX millrace_instances_stopped ON millrace_instances (tenant_id, status, accepted_at, id)
   WHERE status IN ('errored', 'terminated', 'dead', 'skipped', 'in_doubt', 'paused');
 CREATE INDEX millrace_instances_by_correlation ON millrace_instances (tenant_id, correlation_id, accepted_at, id);

@@ -5,7 +5,8 @@ import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enq
 import { app } from "../../probe/worker.ts";
 import { deliver, envelopeOf, event, fresh, keeperRound, probeEnv, reaches, rows, start } from "../harness.ts";
 
-const tenant = { tenantId: "acme", source: "test" };
+/** No other test uses this tenant, because consumers wait a limited time for the instances of one tenant. */
+const tenant = { tenantId: "burst", source: "test" };
 /** The number of commands in one burst. Set `BURST=20000` for the long form. */
 const COMMANDS = inject("burst");
 const CONSUMERS = 50;

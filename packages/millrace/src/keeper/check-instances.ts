@@ -16,7 +16,7 @@ import { turnsOf } from "../lanes/turns-stub.ts";
 import { type LoggedInstance, logEnd } from "../observe/log/instances.ts";
 import { countEnd } from "../observe/metrics/runs.ts";
 import { findSetBack } from "../operate/instances/set-back.ts";
-import { startInstances } from "../recorder/start.ts";
+import { isRateLimited, type Started, startInstances } from "../recorder/start.ts";
 import { tellAnswers } from "../signals/approval.ts";
 import { tellAgain } from "../signals/assign.ts";
 import { atomically } from "../store/d1/retry.ts";
@@ -30,12 +30,12 @@ import { markInDoubt } from "../store/instances/wait.ts";
 import { forgetResumed } from "../store/pauses.ts";
 import { tellAnew } from "../store/waits.ts";
 import { oldestWaiting } from "./backlog.ts";
-import { dueInstances, envelopesOf, type Open, pauseMs } from "./open-instances.ts";
+import { dueInstances, envelopesOf, type Open, pauseMs, ROWS } from "./open-instances.ts";
 
-/** Maximum number of instances checked in one portion. */
-const ROWS = 200;
 /** Maximum time in milliseconds that an accepted command waits in a backlog. Afterwards the keeper starts the command without the queue. */
 const MAX_QUEUED_MS = 900_000;
+/** The pause after the platform has created instances and then refused others by its rate, in milliseconds. */
+const RATE_MS = 1000;
 /** Maximum pause between the checks of an instance of a version that is not deployed, in milliseconds. */
 const VERSION_MS = 300_000;
 
@@ -71,10 +71,14 @@ type Finding =
  * recorded a step. The function does not check other instances in progress.
  */
 export async function startUnseen(env: EngineEnv, elsewhere: Elsewhere, local: boolean, standsStill: StandsStill): Promise<Portion> {
-  const { did, more, isRefused } = await look(env, elsewhere, "unseen", (row, backlog) => {
+  const { did, more, isRefused, hasRate } = await look(env, elsewhere, "unseen", (row, backlog) => {
     if (row.status === "accepted") return row.early_ms > 0 || stillInQueue(row, backlog, standsStill) ? "leave" : "start";
     return row.status === "queued" ? ask(env, row, local) : "seen";
   });
+  if (hasRate) {
+    await scheduler.wait(RATE_MS);
+    return { did, more: true };
+  }
   // Instances that a resume released are started after all other instances, so that many released instances do not delay a repair.
   if (more || isRefused) return { did, more };
   const [released = []] = await atomically(env.DB, [releaseHeld(ROWS), forgetResumed]);
@@ -94,9 +98,9 @@ async function look(
   elsewhere: Elsewhere,
   line: "unseen" | "seen",
   find: (row: Open, backlog: ReadonlyMap<string, number>) => Finding | Promise<Finding>,
-): Promise<Portion & { isRefused: boolean }> {
-  const rows = await dueInstances(env, line, elsewhere, ROWS);
-  if (rows.length === 0) return { did: 0, more: false, isRefused: false };
+): Promise<Portion & { isRefused: boolean; hasRate: boolean }> {
+  const { rows, more } = await dueInstances(env, line, elsewhere);
+  if (rows.length === 0) return { did: 0, more: false, isRefused: false, hasRate: false };
   const backlog = await oldestWaiting(
     env,
     rows.filter((row) => row.status === "accepted" && laneIn(row.queue) === undefined).flatMap((row) => row.queue ?? []),
@@ -111,8 +115,9 @@ async function look(
   );
   const having = (wanted: Finding) => found.filter(({ finding }) => finding === wanted).map(({ row }) => row);
 
-  const failed = await start(env, having("start"));
+  const { failed, untried } = await start(env, having("start"));
   const started = having("start").filter(({ id }) => !failed.has(id));
+  const checked = found.filter(({ row }) => !untried.has(row.id));
   const untold = await tellAgain(
     env,
     // A restart discards events sent to the earlier run. For an instance with an unapplied operator action, the operator action sends these
@@ -120,8 +125,9 @@ async function look(
     found.flatMap(({ row, finding }) => (row.promised || finding === "restarted" || finding === "lacks version" ? [] : row.id)),
   );
   await atomically(env.DB, [
+    // An instance that the platform was not asked for remains due.
     noteLooked(
-      found.map(({ row, finding }) => ({
+      checked.map(({ row, finding }) => ({
         id: row.id,
         check_at: row.check_at,
         pauseMs:
@@ -160,7 +166,8 @@ async function look(
   // No further portion follows while the platform refuses new instances, because the platform would also refuse the instances of that
   // portion.
   const isRefused = failed.size > 0;
-  return { did: found.length - idle.length - failed.size, more: rows.length === ROWS && !isRefused, isRefused };
+  const hasRate = started.length > 0 && [...failed.values()].some(isRateLimited);
+  return { did: found.length - idle.length - failed.size, more: more && !isRefused, isRefused, hasRate };
 }
 
 /** Findings of instances that must not start yet. */
@@ -275,11 +282,10 @@ const DOUBT_GONE =
 const SET_BACK =
   "The platform has completed the run, but the database has no record of its steps: an earlier state of the database was restored. Restart the instance: a step without a record runs again, a lookup asks the upstream first, a once effect becomes in_doubt.";
 
-/** Creates instances on the platform. Returns the platform's error for each instance that it did not create. */
-async function start(env: EngineEnv, rows: readonly Open[]): Promise<ReadonlyMap<string, string>> {
-  if (rows.length === 0) return new Map();
-  const envelopes = await envelopesOf(env, rows);
-  const { failed } = await startInstances(
+/** Creates instances on the platform. */
+async function start(env: EngineEnv, rows: readonly Open[]): Promise<Started> {
+  const envelopes = rows.length === 0 ? new Map<string, Envelope>() : await envelopesOf(env, rows);
+  return startInstances(
     env,
     rows.flatMap(({ id, workflow, undo, status, version }) => {
       const envelope = envelopes.get(id);
@@ -287,7 +293,6 @@ async function start(env: EngineEnv, rows: readonly Open[]): Promise<ReadonlyMap
     }),
     "again",
   );
-  return failed;
 }
 
 /**

@@ -2,10 +2,11 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import type { Elsewhere } from "../contract/elsewhere.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
-import { among, now, sql } from "../contract/sql.ts";
+import { among, fragment, now, type Statement, sql } from "../contract/sql.ts";
 import { query } from "../store/d1/retry.ts";
 import { timesBrokenOff } from "../store/instances/look.ts";
 import { AT_REST, GOING_ON, type InstanceStatus, WAITS_FOR_SLOT } from "../store/instances/status.ts";
+import { TENANTS_TO_START, TURN } from "../store/instances/to-start.ts";
 import { pauseOf } from "../store/pauses.ts";
 
 /** An instance that is due for a check. */
@@ -44,14 +45,34 @@ export interface Open {
   early_ms: number;
 }
 
+/** Maximum number of instances checked in one portion. */
+export const ROWS = 200;
+const MOST = fragment(String(ROWS));
+
+type Line = "unseen" | "seen";
+
+/** The due instances of a turn, without instances of other Workers' workflows. */
+function dueOf(line: Line, { workflows }: Elsewhere): Statement {
+  return sql`millrace_instances INDEXED BY millrace_instances_to_check
+    WHERE seen = ${line === "seen" ? 1 : 0} AND ${TURN} = turn AND check_at <= ${now} AND workflow NOT IN ${among([...workflows])}`;
+}
+
+/** The turns that share a portion: the tenants with instances to start, or a single turn for all other instances. */
+function turnsOf(line: Line, elsewhere: Elsewhere): Statement {
+  return line === "seen"
+    ? sql`'' AS turn`
+    : sql`turn FROM tenants WHERE at <= ${now} AND EXISTS (SELECT 1 FROM ${dueOf(line, elsewhere)}) ORDER BY at LIMIT ${MOST}`;
+}
+
 /**
- * Due instances of one of the keeper's two groups, the longest overdue instance first. The groups are the instances without a recorded
- * start, and all other instances.
+ * Due instances of one of the keeper's two groups. Each tenant gets an equal share of the instances without a recorded start, so that a
+ * tenant's burst does not delay other tenants. All other instances are in the order of time. `more`: true if a share was too small.
  */
-export function dueInstances(env: EngineEnv, line: "unseen" | "seen", { workflows }: Elsewhere, limit: number): Promise<Open[]> {
-  return query<Open>(
+export async function dueInstances(env: EngineEnv, line: Line, elsewhere: Elsewhere): Promise<{ rows: Open[]; more: boolean }> {
+  const rows = await query<Open & { turn: string; turns: number }>(
     env.DB,
     sql`
+      WITH RECURSIVE ${TENANTS_TO_START}, turns AS MATERIALIZED (SELECT ${turnsOf(line, elsewhere)})
       SELECT id, workflow, tenant_id, subject, correlation_id, status, queue, undo, parent, version, run, accepted_at, check_at,
         ${now} - check_at AS overdue_ms, ${now} - accepted_at AS age_ms, ${now} - updated_at AS since_ms, ${timesBrokenOff} AS broken_off,
         EXISTS (SELECT 1 FROM millrace_actions WHERE applied_at IS NULL
@@ -63,11 +84,14 @@ export function dueInstances(env: EngineEnv, line: "unseen" | "seen", { workflow
           SELECT 1 FROM millrace_inbox WHERE millrace_inbox.instance_id = millrace_instances.id
             AND millrace_inbox.state = 'in_doubt') AS doubted,
         ${pauseOf("1")} IS NOT NULL AS held, ${WAITS_FOR_SLOT} AS waits,
-        iif(status = 'accepted', max(0, coalesce(due_at, 0) - ${now}), 0) AS early_ms
-      FROM millrace_instances INDEXED BY millrace_instances_to_check
-      WHERE seen = ${line === "seen" ? 1 : 0} AND check_at <= ${now}
-        AND workflow NOT IN ${among([...workflows])} ORDER BY check_at LIMIT ${limit}`,
+        iif(status = 'accepted', max(0, coalesce(due_at, 0) - ${now}), 0) AS early_ms,
+        turn, (SELECT count(*) FROM turns) AS turns
+      FROM turns CROSS JOIN millrace_instances ON millrace_instances.rowid IN (
+        SELECT rowid FROM ${dueOf(line, elsewhere)} ORDER BY check_at LIMIT ${MOST} / (SELECT count(*) FROM turns))
+      ORDER BY check_at`,
   );
+  const shares = Map.groupBy(rows, ({ turn }) => turn);
+  return { rows, more: rows.some(({ turn, turns }) => (shares.get(turn)?.length ?? 0) >= Math.floor(ROWS / turns)) };
 }
 
 /** The messages of instances, by instance id. */

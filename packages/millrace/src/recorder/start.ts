@@ -29,8 +29,11 @@ export interface Startable {
  */
 type Occasion = "first" | "again";
 
-/** The platform's limit of one `createBatch` call: 100 instances or 1 MiB. */
-const MAX_INSTANCES = 100;
+/**
+ * The platform's limit of one `createBatch` call: 100 instances or 1 MiB. The keeper creates at most half as many at once, so that the
+ * platform's rate is also sufficient for new commands.
+ */
+const MAX_INSTANCES = { first: 100, again: 50 };
 const MAX_BYTES = 900_000;
 
 /** Time limit of one `createBatch` call, in milliseconds, so that a hanging call does not delay other instances. */
@@ -41,25 +44,48 @@ const CREATE_LIMIT_MS = 10_000;
  * and refuses further instances. After the last pause, the keeper creates the remaining instances.
  */
 const TURN_PAUSES_MS = [400, 800, 1600, 3200];
+
+/**
+ * The time in a minute for which the consumers of an isolate wait to create instances of a tenant's workflow, in milliseconds. Afterwards
+ * the keeper creates this tenant's instances, so that the messages of other tenants in the queue are delivered.
+ */
+const MOST_WAIT_MS = 6000;
+const waits = { since: 0, byTenant: new Map<string, { ms: number; until: number }>() };
 const RATE_LIMITED = /\b429\b|rate.?limit|too many|throttl|limit (was |has been )?(exceeded|reached)/i;
 
 /** The results of a creation, by instance id. An instance that is in none of the fields was created by this call. */
-interface Started {
+export interface Started {
   /** The platform's error for each instance that it did not create. */
   failed: Map<string, string>;
+  /** The failed instances that the platform was not asked for, because it had refused earlier ones. */
+  untried: Set<string>;
   existed: Set<string>;
 }
 
-/** Creates instances, many per call. An existing instance counts as success, because its name is its id. Never throws. */
+/** True if the platform refused an instance because of its creation rate. */
+export function isRateLimited(error: string | undefined): boolean {
+  return RATE_LIMITED.test(error ?? "");
+}
+
+/**
+ * Creates instances, many per call, those of all tenants in turn. An existing instance counts as success, because its name is its id.
+ * Never throws.
+ */
 export async function startInstances(env: EngineEnv, instances: readonly Startable[], occasion: Occasion): Promise<Started> {
-  const started: Started = { failed: new Map(), existed: new Set() };
+  const started: Started = { failed: new Map(), untried: new Set(), existed: new Set() };
   const note = (id: string, message: string) =>
     void (/already.exists/i.test(message) ? started.existed.add(id) : started.failed.set(id, message));
   const startAll = async (workflow: string, group: readonly Startable[]) => {
-    let hangs: unknown;
-    for (const chunk of chunks(group)) {
+    let refusal: string | undefined;
+    for (const chunk of chunks(inTurns(group), MAX_INSTANCES[occasion])) {
+      if (refusal !== undefined) {
+        for (const { id } of chunk) {
+          started.failed.set(id, refusal);
+          started.untried.add(id);
+        }
+        continue;
+      }
       try {
-        if (hangs) throw hangs;
         const creating = async () =>
           workflowBinding(env, workflow).createBatch({
             instances: chunk.map((instance) => ({
@@ -74,9 +100,11 @@ export async function startInstances(env: EngineEnv, instances: readonly Startab
           const id = chunk[index]?.id;
           if (id) note(id, message);
         }
+        refusal = errors.find(({ message }) => isRateLimited(message))?.message;
       } catch (error) {
-        if (codeOf(error) === "unavailable") hangs = error;
-        for (const { id } of chunk) note(id, messageOf(error));
+        const message = messageOf(error);
+        if (codeOf(error) === "unavailable" || isRateLimited(message)) refusal = message;
+        for (const { id } of chunk) note(id, message);
       }
     }
   };
@@ -90,11 +118,23 @@ export async function startInstances(env: EngineEnv, instances: readonly Startab
  * not count as a try. Never throws.
  */
 export async function startInTurn(env: EngineEnv, instances: readonly Startable[]): Promise<Started> {
-  const started = await startInstances(env, instances, "first");
+  const leaves = new Set(instances.filter((one) => waitOf(one).ms >= MOST_WAIT_MS));
+  const started = await startInstances(
+    env,
+    instances.filter((one) => !leaves.has(one)),
+    "first",
+  );
+  for (const { id } of leaves) started.failed.set(id, "The keeper creates the instances of this tenant.");
   for (const pauseMs of TURN_PAUSES_MS) {
-    const refused = instances.filter(({ id }) => RATE_LIMITED.test(started.failed.get(id) ?? ""));
+    const refused = instances.filter((one) => isRateLimited(started.failed.get(one.id)) && waitOf(one).ms < MOST_WAIT_MS);
     if (refused.length === 0) break;
-    await scheduler.wait(pauseMs * (0.5 + Math.random()));
+    const ms = pauseMs * (0.5 + Math.random());
+    for (const wait of new Set(refused.map(waitOf))) {
+      const until = Date.now() + ms;
+      wait.ms += Math.max(0, until - Math.max(Date.now(), wait.until));
+      wait.until = Math.max(until, wait.until);
+    }
+    await scheduler.wait(ms);
     const again = await startInstances(env, refused, "first");
     for (const { id } of refused) started.failed.delete(id);
     for (const [id, error] of again.failed) started.failed.set(id, error);
@@ -104,6 +144,26 @@ export async function startInTurn(env: EngineEnv, instances: readonly Startable[
     logLine("warn", { log: "put_off", instances: started.failed.size, error: [...started.failed.values()][0] });
   }
   return started;
+}
+
+/** The time in the present minute for which consumers of this isolate have waited for instances of this tenant and workflow. */
+function waitOf({ workflow, envelope }: Startable): { ms: number; until: number } {
+  if (Math.abs(Date.now() - waits.since) > 60_000) {
+    waits.since = Date.now();
+    waits.byTenant.clear();
+  }
+  const key = `${workflow} of ${envelope.tenant_id}`;
+  const wait = waits.byTenant.get(key) ?? { ms: 0, until: 0 };
+  waits.byTenant.set(key, wait);
+  return wait;
+}
+
+/** The first instance of each tenant, then the second of each, and so on. */
+function inTurns(instances: readonly Startable[]): Startable[] {
+  const turns = [...Map.groupBy(instances, ({ envelope }) => envelope.tenant_id).values()].flatMap((own) =>
+    own.map((one, turn) => ({ one, turn })),
+  );
+  return turns.toSorted((a, b) => a.turn - b.turn).map(({ one }) => one);
 }
 
 function paramsOf({ id, envelope, undo, workflow, version = currentVersion(workflow) }: Startable, occasion: Occasion): Params {
@@ -116,12 +176,12 @@ function paramsOf({ id, envelope, undo, workflow, version = currentVersion(workf
   };
 }
 
-function chunks(instances: readonly Startable[]): Startable[][] {
+function chunks(instances: readonly Startable[], most: number): Startable[][] {
   const all: Startable[][] = [[]];
   let bytes = 0;
   for (const instance of instances) {
     const size = byteLength(instance.row ?? JSON.stringify(instance.envelope));
-    if (all.at(-1)?.length === MAX_INSTANCES || bytes + size > MAX_BYTES) {
+    if (all.at(-1)?.length === most || bytes + size > MAX_BYTES) {
       all.push([]);
       bytes = 0;
     }

@@ -3,6 +3,7 @@ import { SOMEBODY_WAITS } from "./approvals.ts";
 import { countOpen } from "./divergences.ts";
 import { HAS_DEADLINE, IS_OVERDUE } from "./instances/overdue.ts";
 import { BEGUN } from "./instances/status.ts";
+import { TENANTS_TO_START, TURN } from "./instances/to-start.ts";
 
 /** Maximum value of a count, because a larger count would only cost more reads. */
 export const MAX_COUNTED = 10_000;
@@ -78,12 +79,13 @@ export const HEALTH = {
     SELECT name AS workflow, (SELECT count(*) FROM (SELECT 1 FROM ${ERRORED} AND workflow = w.name LIMIT ${CAP})) AS value
     FROM workflows w WHERE name IS NOT NULL`,
   instances_unchecked: sql`
+    WITH RECURSIVE ${TENANTS_TO_START}
     SELECT iif(seen = 1, 'begun', 'not_begun') AS stage, count(*) AS value FROM (
-      SELECT * FROM (SELECT 0 AS seen FROM millrace_instances INDEXED BY millrace_instances_to_check
-        WHERE seen = 0 AND check_at <= ${now} - ${LATE} LIMIT ${CAP})
+      SELECT * FROM (SELECT 0 AS seen FROM tenants t CROSS JOIN millrace_instances INDEXED BY millrace_instances_to_check
+        ON seen = 0 AND ${TURN} = turn AND check_at <= ${now} - ${LATE} LIMIT ${CAP})
       UNION ALL
       SELECT * FROM (SELECT 1 FROM millrace_instances INDEXED BY millrace_instances_to_check
-        WHERE seen = 1 AND check_at <= ${now} - ${LATE} LIMIT ${CAP})) GROUP BY seen`,
+        WHERE seen = 1 AND ${TURN} = '' AND check_at <= ${now} - ${LATE} LIMIT ${CAP})) GROUP BY seen`,
   instances_overdue: sql`WITH RECURSIVE ${OVERDUE} SELECT workflow, count(*) AS value FROM overdue GROUP BY workflow`,
   // One query returns three gauges of approvals and joins each approval with its instance.
   approvals: sql`

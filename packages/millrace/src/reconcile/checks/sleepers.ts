@@ -3,6 +3,7 @@ import { now, sql } from "../../contract/sql.ts";
 import { atomically, query } from "../../store/d1/retry.ts";
 import { lookAgain } from "../../store/instances/look.ts";
 import { UNDER_WAY } from "../../store/instances/status.ts";
+import { TURN } from "../../store/instances/to-start.ts";
 import { OLDEST_FITTING } from "../../store/signals.ts";
 import { takeEarly } from "../../store/waits.ts";
 import { ageOf, scan } from "../scan.ts";
@@ -54,7 +55,7 @@ export const sleepers = scan<Row, readonly [number, number]>({
         WHERE millrace_waits.instance_id = millrace_instances.id AND signal_id IS NULL AND over_at IS NULL
           AND due_at <= ${now} - ${TIMER_MS}) AS overdue_ms
     FROM millrace_instances INDEXED BY millrace_instances_to_check
-    WHERE seen = 1 AND check_at >= max(${checkAt}, ${now} + ${LEFT_ALONE_MS})
+    WHERE seen = 1 AND ${TURN} = '' AND check_at >= max(${checkAt}, ${now} + ${LEFT_ALONE_MS})
       AND (check_at, millrace_instances.rowid) >= (${checkAt}, ${place})
       AND status IN ${UNDER_WAY}
     ORDER BY check_at, millrace_instances.rowid LIMIT ${limit}`,
