@@ -49,7 +49,7 @@ const TURN_PAUSES_MS = [400, 800, 1600, 3200];
  * The time in a minute for which the consumers of an isolate wait to create instances of a tenant's workflow, in milliseconds. Afterwards
  * the keeper creates this tenant's instances, so that the messages of other tenants in the queue are delivered.
  */
-const MOST_WAIT_MS = 6000;
+const MOST_WAIT_MS = 3000;
 const waits = { since: 0, byTenant: new Map<string, { ms: number; until: number }>() };
 const RATE_LIMITED = /\b429\b|rate.?limit|too many|throttl|limit (was |has been )?(exceeded|reached)/i;
 
