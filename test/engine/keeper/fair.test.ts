@@ -1,6 +1,6 @@
 import { keeperOf } from "millrace/worker";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { NOWHERE } from "../../../packages/millrace/src/contract/elsewhere.ts";
+import { type Elsewhere, NOWHERE } from "../../../packages/millrace/src/contract/elsewhere.ts";
 import { dueInstances } from "../../../packages/millrace/src/keeper/open-instances.ts";
 import { IS_FULL_SIZE } from "../../full-size.ts";
 import { rowsRead } from "../../rows-read.ts";
@@ -81,6 +81,19 @@ describe("Fairness between tenants", () => {
     expect(answer.more).toBe(true);
     console.log(`${answer.rows.length} of ${MANY} due instances: ${read} rows read.`);
     expect(read).toBeLessThan(2000);
+  });
+
+  it("K01 a tenant with instances of another Worker's workflow takes no share of the page", async () => {
+    await withKeeperAtRest();
+    const [tenant, other] = [fresh("noisy"), fresh("other")];
+    await crowd(tenant, 300);
+    await crowd(other, 1);
+    await run("UPDATE millrace_instances SET workflow = ?1 WHERE tenant_id = ?1", other);
+    const share = async (elsewhere: Elsewhere) => {
+      const { rows: page } = await dueInstances(probeEnv as never, "unseen", elsewhere);
+      return page.filter(({ tenant_id }) => tenant_id === tenant).length;
+    };
+    expect(await share({ ...NOWHERE, workflows: new Set([other]) })).toBeGreaterThan(await share(NOWHERE));
   });
 
   it("A03 a consumer waits a limited time for one tenant's instances, and then starts the commands of other tenants", async () => {
