@@ -83,6 +83,21 @@ describe("Fairness between tenants", () => {
     expect(read).toBeLessThan(2000);
   });
 
+  it("K01 the keeper releases the instances of a resumed workflow, while another tenant's backlog exceeds the platform's rate", async () => {
+    await withKeeperAtRest();
+    const noisy = fresh("noisy");
+    await crowd(noisy, MANY);
+    const [id, pause] = [await accepted(), "workflow/probe/acme"];
+    await run("UPDATE millrace_instances SET held_by = ?2, check_at = ?3 WHERE id = ?1", id, pause, Date.now() + 3_600_000);
+    await run(
+      "INSERT INTO millrace_pauses (id, tenant_id, actor, reason, since, resumed_at) VALUES (?1, 'acme', 'tess', 'test', 1, 2)",
+      pause,
+    );
+    limited(noisy, 150, "single");
+    await keeperOf(probeEnv).round();
+    expect(await rows("SELECT held_by FROM millrace_instances WHERE id = ?1", id)).toEqual([{ held_by: null }]);
+  });
+
   it("K01 a tenant with instances of another Worker's workflow takes no share of the page", async () => {
     await withKeeperAtRest();
     const [tenant, other] = [fresh("noisy"), fresh("other")];

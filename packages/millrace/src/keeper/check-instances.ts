@@ -75,14 +75,12 @@ export async function startUnseen(env: EngineEnv, elsewhere: Elsewhere, local: b
     if (row.status === "accepted") return row.early_ms > 0 || stillInQueue(row, backlog, standsStill) ? "leave" : "start";
     return row.status === "queued" ? ask(env, row, local) : "seen";
   });
-  if (hasRate) {
-    await scheduler.wait(RATE_MS);
-    return { did, more: true };
-  }
-  // Instances that a resume released are started after all other instances, so that many released instances do not delay a repair.
-  if (more || isRefused) return { did, more };
+  // Instances that a resume released are started after all other instances, so that many released instances do not delay a repair. A backlog
+  // that the platform's rate limits can last for hours, and belongs to other tenants.
+  if (!hasRate && (more || isRefused)) return { did, more };
   const [released = []] = await atomically(env.DB, [releaseHeld(ROWS), forgetResumed]);
-  return { did, more: released.length > 0 };
+  if (hasRate) await scheduler.wait(RATE_MS);
+  return { did, more: hasRate || released.length > 0 };
 }
 
 /**
