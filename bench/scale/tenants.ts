@@ -16,7 +16,7 @@ export async function tenantFigures() {
   return { ...figures, quiet_tenant_ratio_concurrency: (await measure("call")).ratio };
 }
 
-/** The figures of one workflow, in a runtime of its own, because the backlog of a workflow is not processed to its end. */
+/** The figures of a workflow, in a separate runtime, because the backlog remains at the end. */
 async function measure(workflow: string) {
   const { Miniflare, convertV4MiniflareOptions } = miniflare();
   const runtime = new Miniflare(

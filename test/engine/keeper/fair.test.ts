@@ -83,6 +83,21 @@ describe("Fairness between tenants", () => {
     expect(read).toBeLessThan(2000);
   });
 
+  it("K01 the keeper starts a command whose message waits in its queue behind another tenant's messages", async () => {
+    await withKeeperAtRest();
+    const noisy = fresh("noisy");
+    await crowd(noisy, MANY);
+    await run("UPDATE millrace_instances SET accepted_at = ?2 WHERE tenant_id = ?1", noisy, Date.now());
+    const id = await accepted();
+    const waits = { backlogCount: 1, backlogBytes: 1, oldestMessageTimestamp: new Date(Date.now() - 5000) };
+    const spy = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_COMMANDS) as Queue, "metrics").mockResolvedValue(waits);
+    onTestFinished(() => spy.mockRestore());
+    const { made } = limited(noisy, 1000, "single");
+    await keeperOf(probeEnv).round();
+    expect([...made]).toEqual([id]);
+    expect(await reaches(id, "complete")).toBe("complete");
+  });
+
   it("K01 the keeper releases the instances of a resumed workflow, while another tenant's backlog exceeds the platform's rate", async () => {
     await withKeeperAtRest();
     const noisy = fresh("noisy");

@@ -72,7 +72,8 @@ type Finding =
  */
 export async function startUnseen(env: EngineEnv, elsewhere: Elsewhere, local: boolean, standsStill: StandsStill): Promise<Portion> {
   const { did, more, isRefused, hasRate } = await look(env, elsewhere, "unseen", (row, backlog) => {
-    if (row.status === "accepted") return row.early_ms > 0 || stillInQueue(row, backlog, standsStill) ? "leave" : "start";
+    if (row.status === "accepted")
+      return row.early_ms > 0 || (!row.overtakes && stillInQueue(row, backlog, standsStill)) ? "leave" : "start";
     return row.status === "queued" ? ask(env, row, local) : "seen";
   });
   // Instances that a resume released are started after all other instances, so that many released instances do not delay a repair. A backlog

@@ -43,6 +43,8 @@ export interface Open {
   waits: number;
   /** Time until a delayed command is due. */
   early_ms: number;
+  /** True if another tenant has more due instances than its share, and this tenant has not. */
+  overtakes: boolean;
 }
 
 /** Maximum number of instances checked in one portion. */
@@ -69,7 +71,7 @@ function turnsOf(line: Line, elsewhere: Elsewhere): Statement {
  * tenant's burst does not delay other tenants. All other instances are in the order of time. `more`: true if a share was too small.
  */
 export async function dueInstances(env: EngineEnv, line: Line, elsewhere: Elsewhere): Promise<{ rows: Open[]; more: boolean }> {
-  const rows = await query<Open & { turn: string; turns: number }>(
+  const rows = await query<Omit<Open, "overtakes"> & { turn: string; turns: number }>(
     env.DB,
     sql`
       WITH RECURSIVE ${TENANTS_TO_START}, turns AS MATERIALIZED (SELECT ${turnsOf(line, elsewhere)})
@@ -91,7 +93,9 @@ export async function dueInstances(env: EngineEnv, line: Line, elsewhere: Elsewh
       ORDER BY check_at`,
   );
   const shares = Map.groupBy(rows, ({ turn }) => turn);
-  return { rows, more: rows.some(({ turn, turns }) => (shares.get(turn)?.length ?? 0) >= Math.floor(ROWS / turns)) };
+  const bursts = new Set(rows.filter(({ turn, turns }) => (shares.get(turn)?.length ?? 0) >= Math.floor(ROWS / turns)));
+  const more = bursts.size > 0;
+  return { rows: rows.map((row) => ({ ...row, overtakes: more && !bursts.has(row) })), more };
 }
 
 /** The messages of instances, by instance id. */
