@@ -6,10 +6,16 @@ const CHECK = "packages/millrace/src/keeper/check-instances.ts";
 export const KEEPER = mutantsOf("keeper", {
   "an accepted but unsent command is never started": {
     file: CHECK,
-    find: 'return row.early_ms > 0 || stillInQueue(row, backlog, standsStill) ? "leave" : "start";',
+    find: 'return row.early_ms > 0 || (!row.overtakes && stillInQueue(row, backlog, standsStill)) ? "leave" : "start";',
     put: 'return "leave";',
     // Few random programs reach it: only those with a first message that the queue refuses, and a sender that has no copy.
     killedBy: "test/engine/intake/acceptance.test.ts",
+  },
+  "the burst of one tenant delays the commands of other tenants": {
+    file: "packages/millrace/src/keeper/open-instances.ts",
+    find: "turn FROM tenants WHERE at <=",
+    put: "turn FROM (SELECT * FROM tenants ORDER BY at LIMIT 1) WHERE at <=",
+    killedBy: "test/engine/keeper/fair.test.ts",
   },
   "an instance that the platform has lost is not created again": {
     file: CHECK,

@@ -76,8 +76,8 @@ export async function startUnseen(env: EngineEnv, elsewhere: Elsewhere, local: b
       return row.early_ms > 0 || (!row.overtakes && stillInQueue(row, backlog, standsStill)) ? "leave" : "start";
     return row.status === "queued" ? ask(env, row, local) : "seen";
   });
-  // Instances that a resume released are started after all other instances, so that many released instances do not delay a repair. A backlog
-  // that the platform's rate limits can last for hours, and belongs to other tenants.
+  // Instances that a resume released are started after all other instances, so that many released instances do not delay a repair. They do
+  // not wait for a backlog that the platform's rate limits, because it can last for hours.
   if (!hasRate && (more || isRefused)) return { did, more };
   const [released = []] = await atomically(env.DB, [releaseHeld(ROWS), forgetResumed]);
   if (hasRate) await scheduler.wait(RATE_MS);
