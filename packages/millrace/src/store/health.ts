@@ -119,7 +119,7 @@ export const HEALTH = {
 export const OPEN_VERSIONS = sql`
   SELECT workflow, CAST(version AS TEXT) AS version, count(*) AS value FROM (
     SELECT workflow, version FROM millrace_instances INDEXED BY millrace_instances_to_check
-    WHERE seen = 1 AND check_at IS NOT NULL AND status IN ${BEGUN} ORDER BY check_at LIMIT ${CAP})
+    WHERE seen = 1 AND ${TURN} = '' AND check_at IS NOT NULL AND status IN ${BEGUN} ORDER BY check_at LIMIT ${CAP})
   GROUP BY workflow, version`;
 
 /**
