@@ -40,7 +40,6 @@ const proof = {
   without: process.env.MILLRACE_PROOF_WITHOUT ?? "",
   steps: stepsWanted(process.env.MILLRACE_PROOF_STEPS),
   clockMs: Number(process.env.MILLRACE_PROOF_CLOCK_MS ?? 0),
-  concurrency: Number(process.env.MILLRACE_PROOF_CONCURRENCY ?? 0),
   whole: process.env.MILLRACE_FULL_SIZE === "true",
 };
 

@@ -1,4 +1,5 @@
 import { type Kind, kindOf, wasLate } from "../proof/account.ts";
+import { namesOf } from "../proof/flow.ts";
 import { type Proof, trialOn } from "../proof/prove.ts";
 import { pause, type Stage } from "../proof/stage.ts";
 import type { StepsOfAll } from "../proof/steps-of-all.ts";
@@ -173,10 +174,11 @@ class Trials {
 
   async #one(stage: Stage, seed: number): Promise<void> {
     // No name is a prefix of another name.
-    const name = `proof-${String(seed).padStart(12, "0")}`;
+    const given = `proof-${String(seed).padStart(12, "0")}`;
     const one = caseOf(seed, this.#steps);
+    const [name = given] = namesOf(one.flow, given);
     this.begun.set(name, { name, seed, at: Date.now() });
-    const proof: Proof = await trialOn(stage, one, { name, lookMs: LOOK_MS, lateMs: LATE_MS });
+    const proof: Proof = await trialOn(stage, one, { name: given, lookMs: LOOK_MS, lateMs: LATE_MS });
     this.begun.delete(name);
     this.done++;
     this.commands += proof.commands;

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { cases } from "../proof/arbitrary.ts";
 import { type Leaf, leavesOf, withLeaves } from "../proof/program.ts";
-import type { Case } from "../proof/prove.ts";
+import type { Alone, Case } from "../proof/prove.ts";
 import { type StepsOfAll, stepsTaken } from "../proof/steps-of-all.ts";
 
 /** Most programs are small, so that many end between the faults; one in this number is of any size. */
@@ -15,8 +15,13 @@ const small = cases.filter(({ program }) => leavesOf(program).length <= SMALL_ST
  * than the step waits, the lookup happens before the effect, which is its documented limit.
  */
 export function caseOf(seed: number, steps: StepsOfAll): Case {
-  const { program, world } = fc.sample(seed % LARGE_EVERY === 0 ? cases : small, { seed, numRuns: 1 })[0] as Case;
-  return { program: stepsTaken(withLeaves(program, lasting), steps), world: { ...world, restarts: Math.min(world?.restarts ?? 0, 1) } };
+  const { flow, ...one } = fc.sample(seed % LARGE_EVERY === 0 ? cases : small, { seed, numRuns: 1 })[0] as Case;
+  const surviving = <One extends Alone>({ faults: _, ...given }: One) => ({
+    ...given,
+    program: stepsTaken(withLeaves(given.program, lasting), steps),
+    world: { ...given.world, restarts: Math.min(given.world?.restarts ?? 0, 1) },
+  });
+  return { ...surviving(one), ...(flow && { flow: { ...flow, beside: flow.beside.map(surviving) } }) };
 }
 
 function lasting(leaf: Leaf): Leaf {

@@ -119,6 +119,7 @@ export function remoteStage(remote: Remote): Stage {
     },
     retry: (id, options) => call("retry", id, options),
     undo: (id, reason) => call("undo", id, reason),
+    release: (id, reason) => call("release", id, reason),
     cancel: (id, options) => call("cancel", id, options),
     pause: (id, reason) => call("pause", id, reason),
     resume: (id, reason) => call("resume", id, reason),

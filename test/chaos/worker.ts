@@ -1,5 +1,16 @@
 import { env as ownEnv } from "cloudflare:workers";
-import { defineCommand, defineConsumer, defineWorkflow, type EngineEnv, enqueueOne, errors, on, signal, sql } from "millrace";
+import {
+  defineCommand,
+  defineConsumer,
+  defineWorkflow,
+  type EngineEnv,
+  enqueueOne,
+  errors,
+  on,
+  signal,
+  sql,
+  type WorkflowCall,
+} from "millrace";
 import { engineRoutes } from "millrace/http";
 import { engineLanes } from "millrace/lanes";
 import { tokens } from "millrace/operate";
@@ -9,9 +20,10 @@ import { bindingName, queueBinding } from "../../packages/millrace/src/contract/
 import type { LaneEnv } from "../../packages/millrace/src/lanes/stub.ts";
 import { routesOf, startsOf } from "../probe/consumers.ts";
 import { keepLabRow, LabEvent } from "../probe/lab.ts";
+import { labsInFlow } from "../probe/limited.ts";
 import { ProbeSignal, probeCommands } from "../probe/messages.ts";
 import { followProbe, whenDone } from "../probe/workflows.ts";
-import { doorsOf } from "../proof/doors.ts";
+import { bindingOf, doorsOf } from "../proof/doors.ts";
 import { codeFor } from "../proof/interpret.ts";
 import { BEGIN_JOURNAL } from "../proof/journal.ts";
 import type { Program } from "../proof/program.ts";
@@ -25,7 +37,6 @@ export { CountDone, FollowProbe, Keeper, Listener, Recorder } from "../probe/wor
 
 interface ChaosEnv extends EngineEnv, LaneEnv, LedgerEnv {
   UPSTREAM_URL: string;
-  LAB: Workflow;
   LISTENER: DurableObjectNamespace;
 }
 
@@ -48,9 +59,11 @@ if ("COUNT_D1" in ownEnv) {
   } as typeof own;
 }
 
+const requested = z.object({ name: z.string(), note: z.string(), program: z.json() });
+
 const LabRequested = defineCommand({
   type: "lab.requested",
-  payload: z.object({ name: z.string(), note: z.string(), program: z.json() }),
+  payload: requested,
   key: ({ name }) => name,
   subject: ({ name }) => name,
   queue: probeCommands,
@@ -61,16 +74,20 @@ const UPSTREAM_MS = 3000;
 const lab = defineWorkflow({
   name: "lab",
   on: LabRequested,
-  async run(call) {
-    const passed = `${(call.env as unknown as ChaosEnv).UPSTREAM_URL}/passes/${call.instanceId}`;
-    // A workflow's code has no timeout of its own: an unanswered call would block it forever.
-    await fetch(passed, { method: "POST", signal: AbortSignal.timeout(UPSTREAM_MS) })
-      .then((answer) => answer.text())
-      .catch(() => undefined);
-    // The memory of this process does not survive it: programs whose code counts its replays are not used here.
-    return codeFor(call.payload.program as unknown as Program, () => 1)(call);
-  },
+  run: runLab,
 });
+
+async function runLab(call: WorkflowCall<z.infer<typeof requested>>): Promise<unknown> {
+  const passed = `${(call.env as unknown as ChaosEnv).UPSTREAM_URL}/passes/${call.instanceId}`;
+  // A workflow's code has no timeout of its own: an unanswered call would block it forever.
+  await fetch(passed, { method: "POST", signal: AbortSignal.timeout(UPSTREAM_MS) })
+    .then((answer) => answer.text())
+    .catch(() => undefined);
+  // The memory of this process does not survive it: programs whose code counts its replays are not used here.
+  return codeFor(call.payload.program as unknown as Program, () => 1)(call);
+}
+
+const limited = labsInFlow({ payload: requested, run: runLab });
 
 const named = z.object({ name: z.string() });
 const queue = probeCommands;
@@ -107,13 +124,17 @@ const fanOut = defineWorkflow({
 
 const app: Catalog = catalog({
   consumers: [
-    startsOf(lab, followProbe, fanOut, fanned),
+    startsOf(lab, ...Object.values(limited), followProbe, fanOut, fanned),
     routesOf(whenDone, on(ProbeSignal, signal()), on(LabEvent, keepLabRow)),
     turnConsumer,
     defineConsumer({ queue: BulkActionRun.queue, starts: [bulkAction] }),
   ],
 });
 export class Lab extends entrypoint(lab, app) {}
+export class LabOne extends entrypoint(limited.one, app) {}
+export class LabTwo extends entrypoint(limited.two, app) {}
+export class LabThrottled extends entrypoint(limited.throttled, app) {}
+export class LabDebounced extends entrypoint(limited.debounced, app) {}
 export class FanOutRun extends entrypoint(fanOut, app) {}
 export class FannedRun extends entrypoint(fanned, app) {}
 export class TakeTurn extends entrypoint(takeTurn, app) {}
@@ -163,7 +184,7 @@ function allDoors(env: ChaosEnv) {
     fanOut: (name: string, children: number) =>
       enqueueOne(env, app, { tenantId: operator.tenantId, source: "chaos" }, { command: FanOut, payload: { name, children } }),
     token: () => tokens.mint(env, { ...operator, scopes: ["read", "operate"] }),
-    restart: async (id: string) => (await env.LAB.get(id)).restart(),
+    restart: async (id: string) => (await (await bindingOf(env, id)).get(id)).restart(),
   };
 }
 
@@ -174,7 +195,7 @@ const STANDS_STILL: ReadonlySet<string> = new Set(["queued", "running", "waiting
  * one to open instances; an instance that the test itself has restarted after its end gets none.
  */
 async function platform(env: ChaosEnv, id: string): Promise<InstanceStatus> {
-  const instance = await env.LAB.get(id);
+  const instance = await (await bindingOf(env, id)).get(id);
   const standing = await instance.status();
   if (STANDS_STILL.has(standing.status)) await instance.sendEvent({ type: "keeper-nudge", payload: {} });
   return standing;

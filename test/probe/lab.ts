@@ -1,15 +1,18 @@
 import { call, defineCommand, defineEvent, defineWorkflow, on, project, sendEach, sensitive, type WorkflowCall } from "millrace";
 import * as z from "zod";
+import { labsInFlow } from "./limited.ts";
 import { probeCommands, probeEvents } from "./messages.ts";
 import { mode } from "./mode.ts";
 
 /** A person in a payload; the email address and the year of birth are personal data. */
 const person = z.object({ email: sensitive(z.string()), born: z.int().meta({ sensitive: true }).optional(), city: z.string() });
 
+const requested = z.object({ name: z.string(), note: z.string().default(""), person: person.optional() });
+
 /** Starts a run of the workflow `lab`, which executes the code that a test has registered in `labs` under this name. */
 export const LabRequested = defineCommand({
   type: "lab.requested",
-  payload: z.object({ name: z.string(), note: z.string().default(""), person: person.optional() }),
+  payload: requested,
   key: ({ name }) => name,
   tags: ({ note }) => (note === "vip" ? ["note:vip"] : []),
   subject: ({ name }) => name,
@@ -57,13 +60,18 @@ export const lab = defineWorkflow({
   get steps() {
     return mode.steps;
   },
-  async run(call) {
-    labPasses.set(call.instanceId, (labPasses.get(call.instanceId) ?? 0) + 1);
-    const code = labs.get(call.payload.name);
-    if (!code) throw new Error(`No test has written the code of ${call.payload.name}.`);
-    return code(call);
-  },
+  run: runLab,
 });
+
+async function runLab(call: LabCall): Promise<unknown> {
+  labPasses.set(call.instanceId, (labPasses.get(call.instanceId) ?? 0) + 1);
+  const code = labs.get(call.payload.name);
+  if (!code) throw new Error(`No test has written the code of ${call.payload.name}.`);
+  return code(call);
+}
+
+/** The same workflow with flow control. */
+export const limitedLabs = labsInFlow({ payload: requested, run: runLab });
 
 const INSERT_ROW = `
   INSERT INTO probe_rows (id, kind, name) SELECT value->>'id', value->>'kind', value->>'name' FROM json_each(?1) WHERE true ON CONFLICT DO NOTHING`;

@@ -26,7 +26,7 @@ import { routeConsumer } from "../docs/examples/router.ts";
 import { changeAddress, customerConsumer } from "../docs/examples/turns.ts";
 import { boundSteps, invoked } from "../platform-limits.ts";
 import { routesOf, startsOf } from "./consumers.ts";
-import { lab, labRoute } from "./lab.ts";
+import { lab, labRoute, limitedLabs } from "./lab.ts";
 import { ownLanes } from "./lanes.ts";
 import { ProbeFollow, ProbeRouted, ProbeSignal } from "./messages.ts";
 import { halfListed, pullQueues } from "./pull.ts";
@@ -53,7 +53,7 @@ const sendCallback = callbackSender();
 
 export const app = catalog({
   consumers: [
-    startsOf(probe, followProbe, lab),
+    startsOf(probe, followProbe, lab, ...Object.values(limitedLabs)),
     routesOf(
       labRoute,
       whenDone,
@@ -111,6 +111,10 @@ export class Lab extends entrypoint(lab, app) {
     return runStruck((...given) => super.run(...given), event, steps);
   }
 }
+export class LabOne extends entrypoint(limitedLabs.one, app) {}
+export class LabTwo extends entrypoint(limitedLabs.two, app) {}
+export class LabThrottled extends entrypoint(limitedLabs.throttled, app) {}
+export class LabDebounced extends entrypoint(limitedLabs.debounced, app) {}
 export class TellShared extends entrypoint(tellShared, app) {}
 export class FollowProbe extends entrypoint(followProbe, app) {}
 export class TurnBlocked extends entrypoint(blocked.workflow, app) {}

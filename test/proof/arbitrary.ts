@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { BOUNDARIES, type Boundary, type Fault, PHASES, WAYS } from "./fault.ts";
+import { type Beside, type Flow, LIMITED } from "./flow.ts";
 import type { Order } from "./orders.ts";
 import {
   type Act,
@@ -13,7 +14,7 @@ import {
   type Upstream,
   type Wait,
 } from "./program.ts";
-import type { Case } from "./prove.ts";
+import type { Alone, Case } from "./prove.ts";
 import type { World } from "./world.ts";
 
 /** The common value, and with a probability of 1 in `odds` the rare one. */
@@ -116,6 +117,9 @@ const whole: fc.Arbitrary<Program> = fc
   })
   .filter((one) => leavesOf(one).length <= MAX_LEAVES);
 
+/** The maximum number of steps of a program beside another one. */
+const SMALL = 5;
+
 const click = fc.record({
   verb: fc.constantFrom("retry" as const, "retry from" as const, "undo" as const, "restart" as const),
   afterMs: fc.integer({ min: 0, max: 1500 }),
@@ -168,23 +172,52 @@ const isAnswered = (leaf: Leaf): boolean =>
   leaf.do === "ask" ? leaf.answer !== "never" : leaf.do === "once" && leaf.upstream !== undefined && !DEFINITE.has(leaf.upstream.is);
 const DEFINITE: ReadonlySet<Upstream["is"]> = new Set(["refuses", "never", "limits", "slow"]);
 
-/** Any valid case: a program, up to two faults, and external events. */
-export const cases: fc.Arbitrary<Case> = fc
-  .record({ program: whole, faults: fc.array(fault, { maxLength: 2 }), untold: sometimes(untold, 2), world })
-  .map(({ program, faults, untold, world }) => {
-    const all = [...(untold && leavesOf(program).some(({ leaf }) => isAnswered(leaf)) ? [untold] : []), ...faults];
-    return {
-      program: crossing(program, all),
-      faults: all.map((one) => reachable(world, one)).map(bearable),
-      world: {
-        ...world,
-        // Requires an item of another tenant.
-        ...((world.stranger || all.some(({ boundary }) => boundary === "bucket")) && { large: true }),
-        // Requires a skippable item.
-        ...(world.late === "skipped" && { malformed: true, conflicts: true }),
-      },
-    };
-  });
+/** A program with faults and external events. */
+const alone = (of: fc.Arbitrary<Program>, faults: number, around: fc.Arbitrary<World>): fc.Arbitrary<Alone> =>
+  fc.record({ program: of, faults: fc.array(fault, { maxLength: faults }), untold: sometimes(untold, 2), world: around }).map(valid);
+
+/** A small program beside others. Its rows remain until the flow control is judged, and only one program has a stranger. */
+const besides: fc.Arbitrary<Beside> = fc
+  .tuple(
+    alone(
+      whole.filter((one) => leavesOf(one).length <= SMALL),
+      1,
+      inFlow(world.map((one) => ({ ...one, stranger: undefined, restarts: 0, ends: "stays" }))),
+    ),
+    fc.integer({ min: 0, max: 2000 }),
+  )
+  .map(([one, afterMs]) => ({ ...one, afterMs }));
+const flow: fc.Arbitrary<Flow> = fc.record({ is: fc.constantFrom(...LIMITED), beside: fc.array(besides, { minLength: 1, maxLength: 3 }) });
+
+/** Any valid case: a program, up to two faults, and external events; some have flow control, and others of the same key. */
+export const cases: fc.Arbitrary<Case> = fc.oneof(
+  { weight: 2, arbitrary: alone(whole, 2, world) },
+  { weight: 1, arbitrary: fc.tuple(alone(whole, 2, inFlow(world)), flow).map(([main, flow]) => ({ ...main, flow })) },
+);
+
+/** The external events of a program with flow control: an operator may start it although it waits. */
+function inFlow(around: fc.Arbitrary<World>): fc.Arbitrary<World> {
+  return fc.tuple(around, sometimes(fc.integer({ min: 0, max: 2000 }), 5)).map(([one, afterMs]) => ({
+    ...one,
+    old: undefined,
+    orders: afterMs === undefined ? one.orders : [...one.orders, { verb: "release", afterMs }],
+  }));
+}
+
+function valid({ program, faults, untold, world }: { program: Program; faults: Fault[]; untold: Fault | undefined; world: World }): Alone {
+  const all = [...(untold && leavesOf(program).some(({ leaf }) => isAnswered(leaf)) ? [untold] : []), ...faults];
+  return {
+    program: crossing(program, all),
+    faults: all.map((one) => reachable(world, one)).map(bearable),
+    world: {
+      ...world,
+      // Requires an item of another tenant.
+      ...((world.stranger || all.some(({ boundary }) => boundary === "bucket")) && { large: true }),
+      // Requires a skippable item.
+      ...(world.late === "skipped" && { malformed: true, conflicts: true }),
+    },
+  };
+}
 
 /** An object that is unavailable for all attempts of an event makes it a dead letter: then only an operator delivers it. */
 function bearable(fault: Fault): Fault {

@@ -1,7 +1,9 @@
 import { type EngineEnv, ids } from "millrace";
 import { approvals, deadLetters, effects, instances, SCOPES } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
+import { workflowBinding } from "../../packages/millrace/src/contract/bindings.ts";
 import { acceptCommands } from "../../packages/millrace/src/intake/accept/enqueue.ts";
+import { commandOf, workflowOf } from "./flow.ts";
 import { operator, type Stage, type Theirs } from "./stage.ts";
 
 /** Calls of the engine's own process, as external callers make them. */
@@ -12,6 +14,7 @@ export type Doors = Pick<
   | "heard"
   | "retry"
   | "undo"
+  | "release"
   | "cancel"
   | "pause"
   | "resume"
@@ -34,14 +37,20 @@ interface DoorsEnv extends EngineEnv {
 /** The engine's public functions, called in the name of the operator. */
 export function doorsOf(env: DoorsEnv, app: Catalog): Doors {
   return {
-    idOf: async (name) => ids.instance(operator.tenantId, "lab", name),
+    idOf: async (name) => ids.instance(operator.tenantId, workflowOf(name), name),
     enqueue(requests) {
-      const commands = requests.map(({ payload, key, mustEndBy }) => ({ type: "lab.requested", payload, idempotencyKey: key, mustEndBy }));
+      const commands = requests.map(({ payload, key, mustEndBy }) => ({
+        type: commandOf(String(payload.name)),
+        payload,
+        idempotencyKey: key,
+        mustEndBy,
+      }));
       return acceptCommands(env, app, { tenantId: requests[0]?.tenantId ?? operator.tenantId, source: "test" }, commands);
     },
     skip: (letter, reason) => deadLetters.skip(env, app, { ...operator, scopes: SCOPES }, letter, reason),
     heard: (name) => (env.LISTENER.get(env.LISTENER.idFromName(name)) as unknown as { heard(): Promise<number> }).heard(),
     retry: (id, options) => instances.act(env, operator, "retry", id, options),
+    release: (id, reason) => instances.act(env, operator, "release", id, { reason }),
     undo: (id, reason) => instances.act(env, operator, "undo", id, { reason }),
     cancel: (id, options) => instances.act(env, operator, "cancel", id, options),
     pause: (id, reason) => instances.act(env, operator, "pause", id, { reason }),
@@ -56,6 +65,12 @@ export function doorsOf(env: DoorsEnv, app: Catalog): Doors {
     decide: (question, decision, reason) => approvals.decide(env, operator, question, decision, reason),
     meddle: (tenantId, theirs) => meddle(env, app, tenantId, theirs),
   };
+}
+
+/** The platform's binding of the workflow that a run belongs to. */
+export async function bindingOf(env: EngineEnv, id: string): Promise<Workflow> {
+  const row = await env.DB.prepare("SELECT workflow FROM millrace_instances WHERE id = ?1").bind(id).first<{ workflow: string }>();
+  return workflowBinding(env, row?.workflow ?? "lab");
 }
 
 /** T01, I12: another tenant's caller sees nothing of a run, and changes nothing of it. Returns the violations. */

@@ -5,6 +5,7 @@ import { probeEnv } from "../engine/harness.ts";
 import { LAB } from "../engine/lab.ts";
 import { Listener } from "../probe/listener.ts";
 import { asked } from "./asked.ts";
+import { bindingOf } from "./doors.ts";
 import { BOUNDARIES, type Boundary, type Counts, type Fault, type Watch } from "./fault.ts";
 import { BEGIN_JOURNAL, END_JOURNAL } from "./journal.ts";
 import { TIMEOUT_MS } from "./program.ts";
@@ -123,7 +124,7 @@ type Call = (...args: never[]) => Promise<unknown>;
 let get: Workflow["get"] | undefined;
 
 /** A run on the platform, queried by the test itself: such calls are not the engine's. */
-export const askAside = (id: string): Promise<WorkflowInstance> => (get ?? LAB.get).call(LAB, id);
+export const askAside = async (id: string): Promise<WorkflowInstance> => (get ?? LAB.get).call(await bindingOf(probeEnv, id), id);
 
 /** Log lines that contain secrets: text of a payload. */
 export const leaked: string[] = [];

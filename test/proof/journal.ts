@@ -4,6 +4,8 @@ import type { Stage, Subject } from "./stage.ts";
 const IS_ON_TRIAL = (id: string) => `EXISTS (SELECT 1 FROM millrace_instances i WHERE i.id = ${id} AND i.subject LIKE 'proof-%')`;
 const NOTE = (id: string, what: string, was: string, is: string, epoch: string) =>
   `INSERT INTO proof_journal (instance_id, what, was, is_now, epoch, at_ms) VALUES (${id}, ${what}, ${was}, ${is}, ${epoch}, CAST(unixepoch('subsec') * 1000 AS INTEGER))`;
+const IN_SLOTS = `(SELECT count(*) FROM millrace_instances i WHERE i.slot = NEW.slot AND i.slot_turn IS NULL
+  AND i.status IN ('accepted', 'queued', 'running', 'waiting', 'in_doubt', 'paused'))`;
 const KEY = "NEW.step || '/' || NEW.item || '/' || NEW.generation";
 
 /** Statements that start the journal. */
@@ -20,13 +22,19 @@ export const BEGIN_JOURNAL = [
   `CREATE TRIGGER IF NOT EXISTS proof_change AFTER UPDATE OF state, epoch ON millrace_inbox
    WHEN (OLD.state <> NEW.state OR OLD.epoch <> NEW.epoch) AND ${IS_ON_TRIAL("NEW.instance_id")}
    BEGIN ${NOTE("NEW.instance_id", KEY, "OLD.state", "NEW.state", "NEW.epoch")}; END`,
+  // Each slot that an instance gets or takes: its place before, and the number of its key's instances in progress with a slot after that.
+  `CREATE TRIGGER IF NOT EXISTS proof_slot AFTER UPDATE OF slot_turn ON millrace_instances
+   WHEN OLD.slot_turn IS NOT NULL AND NEW.slot_turn IS NULL AND NEW.subject LIKE 'proof-%'
+   BEGIN ${NOTE("NEW.id", "'slot'", "OLD.slot_turn", "NEW.status", IN_SLOTS)}; END`,
   // The undos, by the name of their run.
   `CREATE TRIGGER IF NOT EXISTS proof_back AFTER INSERT ON probe_rows WHEN NEW.kind = 'back' AND NEW.name LIKE 'proof-%'
    BEGIN ${NOTE("substr(NEW.name, 1, instr(NEW.name, '/') - 1)", "NEW.name", "NULL", "'back'", "NULL")}; END`,
 ];
 
 /** Statements that end it. */
-export const END_JOURNAL = ["proof_status", "proof_entry", "proof_change", "proof_back"].map((name) => `DROP TRIGGER IF EXISTS ${name}`);
+export const END_JOURNAL = ["proof_status", "proof_entry", "proof_change", "proof_slot", "proof_back"].map(
+  (name) => `DROP TRIGGER IF EXISTS ${name}`,
+);
 
 /** The undos of a run, in order. */
 export async function takenBack({ rows }: Stage, name: string): Promise<string[]> {
@@ -60,7 +68,7 @@ export async function wrongInJournal({ rows }: Stage, { id }: Subject): Promise<
       `the instance left a final status ${left.length} times, and operators requested ${asked?.n}: ${left.map(({ was, is_now }) => `${was} to ${is_now}`)}`,
     );
   for (const [key, own] of Map.groupBy(notes, ({ what }) => what)) {
-    if (key === "status") continue;
+    if (key === "status" || key === "slot") continue;
     const epochs = own.map(({ epoch }) => epoch ?? 0);
     if (epochs.some((epoch, index) => epoch < (epochs[index - 1] ?? 0)))
       problems.push(`${key}: the epochs of the entry decrease: ${epochs.join(", ")}`);

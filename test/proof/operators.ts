@@ -138,7 +138,7 @@ export class Operators {
     await pause(afterMs);
     const say = () => this.#say(verb).catch(() => undefined);
     await Promise.all(two ? [say(), say()] : [say()]);
-    if (verb === "restart") return;
+    if (verb === "restart" || verb === "release") return;
     await pause(SETTLES_MS);
     if (verb === "pause") return this.#hold();
     this.#begun = new Set((await this.#seen()).begun);
@@ -153,6 +153,8 @@ export class Operators {
         return this.#requests.ask("cancel", () => this.#stage.cancel(id, { reason, undo: verb === "cancel" }));
       case "pause":
         return this.#requests.ask("pause", () => this.#stage.pause(id, reason));
+      case "release":
+        return this.#requests.ask("release", () => this.#stage.release(id, reason));
       case "restart":
         return this.#beginning(() => this.#requests.ask("restart", () => this.#stage.passAnew(id, reason)));
     }

@@ -1,11 +1,11 @@
 // Only data: operators' requests at a moment of a run. This file must not import from `src/`.
 
 /**
- * An operator's request during a run: cancel it, cancel it without undo (`stop`), pause it and resume it seconds later, or restart its
- * code (`restart`).
+ * An operator's request during a run: cancel it, cancel it without undo (`stop`), pause it and resume it seconds later, restart its
+ * code (`restart`), or start it without a slot or before its time (`release`).
  */
 export interface Order {
-  verb: "cancel" | "stop" | "pause" | "restart";
+  verb: "cancel" | "stop" | "pause" | "restart" | "release";
   afterMs: number;
   /** Two operators send the request concurrently. */
   two?: boolean | undefined;

@@ -2,6 +2,8 @@ import type { LedgerEntry } from "../upstream/server.ts";
 import { IT_ENDED, type Verdict } from "./account.ts";
 import { breakOff, isBrokenOff } from "./breaks.ts";
 import type { Counts, Fault, Phase, Watch } from "./fault.ts";
+import { type Flow, namesOf } from "./flow.ts";
+import { judgeFlow } from "./flow-judge.ts";
 import { wrongInJournal } from "./journal.ts";
 import { evidenceOf, judge, ledgerOf, openOf, platformOf, rowOf, undosOf, wrongInAudit } from "./judge.ts";
 import type { Manner } from "./manner.ts";
@@ -17,11 +19,16 @@ import { type Known, Stops } from "./stopped.ts";
 import { type Tally, tallyOf } from "./tally.ts";
 import { Outside, throwsByRun, type World } from "./world.ts";
 
-/** A case: a program, its faults, and the external events. */
-export interface Case {
+/** A program, its faults, and the external events. */
+export interface Alone {
   program: Program;
   faults?: readonly Fault[];
   world?: Partial<World>;
+}
+
+/** A case: a program, and the flow control that it shares with other programs. */
+export interface Case extends Alone {
+  flow?: Flow | undefined;
 }
 
 /** The result of a case. */
@@ -34,9 +41,12 @@ export interface Proof extends Tally {
   struck: number;
   /** The time of the slowest of its phases, from the last disturbance to its end. */
   slowestMs: number;
+  /** The number of runs that waited for their slot or their time, and of runs that a later one has replaced. */
+  waited: number;
+  replaced: number;
 }
 
-const NOTHING: Proof = { problems: [], crossed: {}, struck: 0, slowestMs: 0, commands: 0, effects: 0, actions: {} };
+const NOTHING: Proof = { problems: [], crossed: {}, struck: 0, slowestMs: 0, waited: 0, replaced: 0, commands: 0, effects: 0, actions: {} };
 
 /** The timeout for everything to end once the faults are over. */
 const CONVERGES_MS = 60_000;
@@ -46,15 +56,47 @@ const RETRIES = 40;
 /** The time after the end of a run in which no further effect may happen. */
 const QUIET_MS = 150;
 
-/** Runs a case on an engine: its run, its restarts, its undo, and its run after that. */
-export async function trialOn(stage: Stage, { program, faults = [], world = {} }: Case, manner: Manner = {}): Promise<Proof> {
+/** Runs a case on an engine: each program's run, its restarts, its undo, and its run after that. */
+export async function trialOn(stage: Stage, { flow, ...main }: Case, manner: Manner = {}): Promise<Proof> {
+  const { name: given = `proof-${crypto.randomUUID().slice(0, 13)}`, ...own } = manner;
+  const all = [{ ...main, afterMs: 0 }, ...(flow?.beside ?? [])];
+  const runs = await Promise.all(
+    namesOf(flow, given).map(async (name, nth) => ({ name, id: await stage.idOf(name), program: all[nth]?.program ?? main.program })),
+  );
+  // A run waits for the ends of all others.
+  const times: Times = { mostMs: 0, lateMs: 0, lookMs: LOOK_MS, ...own, patienceMs: (own.patienceMs ?? CONVERGES_MS) * runs.length };
+  const proofs = await Promise.all(
+    runs.map(async (run, nth) => {
+      await pause(all[nth]?.afterMs ?? 0);
+      return lone(stage, run, all[nth] ?? main, times);
+    }),
+  );
+  const { problems, ...flowing } = flow ? await judgeFlow(stage, flow.is, runs) : { problems: [], waited: 0, replaced: 0 };
+  return { ...together(proofs, problems), ...flowing };
+}
+
+/** Runs one program of a case. */
+function lone(stage: Stage, run: Subject, { faults = [], world = {} }: Alone, times: Times): Promise<Proof> {
   const all: World = { copies: 0, clicks: [], orders: [], restarts: 0, ends: "stays", ...world };
-  const { name = `proof-${crypto.randomUUID().slice(0, 13)}`, ...given } = manner;
-  const run = { name, id: await stage.idOf(name), program };
-  const times: Times = { patienceMs: CONVERGES_MS, mostMs: 0, lateMs: 0, lookMs: LOOK_MS, ...given };
   return new Trial(stage, run, { faults, world: all, times })
     .whole()
     .catch((error) => ({ ...NOTHING, problems: [`stuck: threw ${String(error)}`] }));
+}
+
+/** The result of a case, from those of its programs. */
+function together(proofs: readonly Proof[], problems: readonly string[]): Proof {
+  const sum = (of: (proof: Proof) => number) => proofs.reduce((all, one) => all + of(one), 0);
+  const actions: Record<string, number> = {};
+  for (const one of proofs) for (const [verb, n] of Object.entries(one.actions)) actions[verb] = (actions[verb] ?? 0) + n;
+  return {
+    ...(proofs[0] ?? NOTHING),
+    problems: [...proofs.flatMap((one) => one.problems), ...problems],
+    struck: sum(({ struck }) => struck),
+    commands: sum(({ commands }) => commands),
+    effects: sum(({ effects }) => effects),
+    slowestMs: Math.max(...proofs.map(({ slowestMs }) => slowestMs)),
+    actions,
+  };
 }
 
 type Times = Required<Omit<Manner, "name">>;

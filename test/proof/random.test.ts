@@ -1,20 +1,21 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { noteFlow } from "../../packages/millrace/src/contract/flow.ts";
-import { lab } from "../probe/lab.ts";
 import { cases } from "./arbitrary.ts";
 import { asked, PATIENCE_MS, sideBySide } from "./asked.ts";
 import { planned as plannedIn } from "./fault.ts";
 import { standBetween } from "./faults.ts";
 import { trial } from "./in-process.ts";
 import { leavesOf } from "./program.ts";
-import type { Case } from "./prove.ts";
+import type { Alone, Case } from "./prove.ts";
 import { stepsTaken } from "./steps-of-all.ts";
 
 /** The time for a run to converge while a failing case is reduced. */
 const SHRINK_PATIENCE_MS = 15_000;
 
-const taken = cases.map((one): Case => ({ ...one, program: stepsTaken(one.program, asked.steps) }));
+const inMode = <One extends Alone>(one: One): One => ({ ...one, program: stepsTaken(one.program, asked.steps) });
+const taken = cases.map(
+  ({ flow, ...one }): Case => ({ ...inMode(one), ...(flow && { flow: { ...flow, beside: flow.beside.map(inMode) } }) }),
+);
 
 /** The case of a seed. */
 const drawn = (seed: number): Case => fc.sample(taken, { seed, numRuns: 1 })[0] as Case;
@@ -30,14 +31,12 @@ async function smallest(seed: number): Promise<string> {
 
 it("the engine keeps every guarantee for every program, failure and operator action", { timeout: 36_000_000 }, async ({ task }) => {
   await standBetween();
-  // Each program has its own tenant, and therefore its own slots.
-  if (asked.concurrency > 0) noteFlow({ ...lab, concurrency: { key: () => "all", limit: asked.concurrency } });
   const { seed, seconds, without } = asked;
   // A known finding hides those after it.
   const left = without ? new RegExp(without) : undefined;
   let next = seed;
   const until = Date.now() + seconds * 1000;
-  const count = { programs: 0, steps: 0, planned: 0, struck: 0, faulted: 0, commands: 0, effects: 0 };
+  const count = { programs: 0, steps: 0, planned: 0, struck: 0, faulted: 0, commands: 0, effects: 0, waited: 0, replaced: 0 };
   const actions = new Map<string, number>();
   const found: { seed: number; problems: string[] }[] = [];
   await sideBySide(asked.lanes, async () => {
@@ -45,10 +44,13 @@ it("the engine keeps every guarantee for every program, failure and operator act
     while (left?.test(JSON.stringify(drawn(next)))) next++;
     const own = next++;
     const one = drawn(own);
-    count.programs++;
-    const { problems, struck, commands, effects, actions: done } = await trial(one, { patienceMs: PATIENCE_MS });
-    const planned = plannedIn(one.faults ?? []);
-    count.steps += leavesOf(one.program).length;
+    const all: Alone[] = [one, ...(one.flow?.beside ?? [])];
+    count.programs += all.length;
+    const { problems, struck, commands, effects, waited, replaced, actions: done } = await trial(one, { patienceMs: PATIENCE_MS });
+    const planned = plannedIn(all.flatMap(({ faults = [] }) => faults));
+    count.steps += all.reduce((sum, { program }) => sum + leavesOf(program).length, 0);
+    count.waited += waited;
+    count.replaced += replaced;
     for (const [verb, n] of Object.entries(done)) actions.set(verb, (actions.get(verb) ?? 0) + n);
     count.commands += commands;
     count.effects += effects;
@@ -62,10 +64,10 @@ it("the engine keeps every guarantee for every program, failure and operator act
     }
     return true;
   });
-  const { programs, steps, planned, struck, faulted, commands, effects } = count;
+  const { programs, steps, planned, struck, faulted, commands, effects, waited, replaced } = count;
   const faults = `${planned} faults planned, ${struck} happened (${faulted} runs with all of theirs)`;
   const did = [...actions].map(([verb, n]) => `${n} ${verb}`).join(", ") || "nothing";
-  task.meta.said = `proof: random programs: seed ${seed}, steps ${asked.steps}, ${programs} programs of ${steps} steps, ${commands} commands, ${effects} effects, ${faults}, operators' actions ${did}, ${found.length} found`;
+  task.meta.said = `proof: random programs: seed ${seed}, steps ${asked.steps}, ${programs} programs of ${steps} steps, ${commands} commands (${waited} waited, ${replaced} replaced), ${effects} effects, ${faults}, operators' actions ${did}, ${found.length} found`;
   const [first] = found;
   if (first) expect.fail(`${first.problems.join("\n")}\n\n${await smallest(first.seed)}`);
 });

@@ -16,6 +16,7 @@ const VERBS = [
   "restart",
   "skip_step",
   "close",
+  "release",
   "signal",
 ] as const;
 export type Verb = (typeof VERBS)[number];

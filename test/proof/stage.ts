@@ -77,6 +77,8 @@ export interface Stage {
   restart(id: string): Promise<void>;
   retry(id: string, options: { reason: string; from?: string | undefined }): Promise<unknown>;
   undo(id: string, reason: string): Promise<unknown>;
+  /** Starts a run that waits for a slot, or for its time. */
+  release(id: string, reason: string): Promise<unknown>;
   /** Cancels a run; `undo: false` keeps its effects. */
   cancel(id: string, options: { reason: string; undo: boolean }): Promise<unknown>;
   pause(id: string, reason: string): Promise<unknown>;

@@ -6,9 +6,20 @@ export async function doneTo(upstreamUrl: string, subject: string): Promise<Ledg
   return (await (await fetch(`${upstreamUrl}/ledger/${encodeURIComponent(subject)}`)).json()) as LedgerEntry[];
 }
 
+/** One request of an effect. */
+interface Call {
+  subject: string;
+  at: number;
+}
+
+/** The requests of effects on subjects with this prefix, in the upstream's order and with its times, also if no effect happened. */
+export async function callsOf(upstreamUrl: string, prefix: string): Promise<Call[]> {
+  return ((await (await fetch(`${upstreamUrl}/calls/${encodeURIComponent(prefix)}`)).json()) as { calls: Call[] }).calls;
+}
+
 /** The subjects with this prefix for which an effect was requested from the upstream, in that order, also if no effect happened. */
 export async function askedOf(upstreamUrl: string, prefix: string): Promise<string[]> {
-  return ((await (await fetch(`${upstreamUrl}/calls/${encodeURIComponent(prefix)}`)).json()) as { subjects: string[] }).subjects;
+  return (await callsOf(upstreamUrl, prefix)).map(({ subject }) => subject);
 }
 
 const SLOW_MS = 1200;

@@ -39,8 +39,8 @@ const ledger: LedgerEntry[] = readFileSync(values.ledger, "utf8")
   .map((line) => JSON.parse(line));
 const behaviours: Behaviour[] = [];
 const inProgress = new Set<string>();
-/** Subjects of all requested effects, in order, including effects that did not happen. */
-const calls: string[] = [];
+/** Subjects and times of all requested effects, in order, including effects that did not happen. */
+const calls: { subject: string; at: number }[] = [];
 /** The number of replays of each run's code, as reported by the runs. */
 const passes = new Map<string, number>();
 
@@ -62,7 +62,7 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
   const subject = decodeURIComponent(rest.join("/"));
   const body = await text(request);
   if (area === "ledger") return send(response, 200, about(subject));
-  if (area === "calls") return send(response, 200, { subjects: calls.filter((one) => one.startsWith(subject)) });
+  if (area === "calls") return send(response, 200, { calls: calls.filter((one) => one.subject.startsWith(subject)) });
   if (area === "behaviours") {
     behaviours.push(...(JSON.parse(body) as Behaviour[]));
     return send(response, 200, {});
@@ -86,7 +86,7 @@ function about(subject: string): LedgerEntry[] {
 }
 
 async function perform(kind: LedgerEntry["kind"], subject: string, key: string, response: ServerResponse): Promise<void> {
-  calls.push(subject);
+  calls.push({ subject, at: Date.now() });
   const behaviour = take(subject);
   if (behaviour?.mode === "refuse") {
     if (behaviour.retryAfter !== undefined) response.setHeader("retry-after", String(behaviour.retryAfter));
