@@ -6,7 +6,7 @@ import { builtConsole } from "./packages/millrace/cli/local/console.ts";
 import { sourceDoors } from "./packages/millrace/cli/local/doors.ts";
 import { readConfig } from "./packages/millrace/cli/wiring/config.ts";
 import { keepInMemory } from "./test/in-memory.ts";
-import { chosenMutants, withMutants } from "./test/proof/mutants/plugin.ts";
+import { chosenMutants, withBugs, withMutants } from "./test/proof/mutants/plugin.ts";
 import { stepsWanted } from "./test/proof/steps-of-all.ts";
 import { quickenPool } from "./test/quicker-pool.ts";
 import { hideRuntimeNoise } from "./test/quiet.ts";
@@ -22,7 +22,14 @@ quickenPool();
 roomForTheYoung();
 await builtConsole();
 
-const migrations = [...(await readD1Migrations("packages/millrace/migrations")), ...(await readD1Migrations("migrations"))];
+/**
+ * `MILLRACE_MUTANT="an undo runs in forward order" npx vitest run …` loads the source code with this bug. The bugs are in
+ * test/proof/mutants.
+ */
+const mutants = chosenMutants(process.env.MILLRACE_MUTANT);
+
+const ENGINE = "packages/millrace/migrations";
+const migrations = [...withBugs(ENGINE, await readD1Migrations(ENGINE), mutants), ...(await readD1Migrations("migrations"))];
 const probeMigrations = [...migrations, ...(await readD1Migrations("test/probe"))];
 
 /**
@@ -48,12 +55,6 @@ const proof = {
  * test/api/hostile/fuzz.test.ts` sends more requests, with another seed.
  */
 const fuzz = { seed: Number(process.env.MILLRACE_FUZZ_SEED ?? 4711), inputs: Number(process.env.MILLRACE_FUZZ_INPUTS ?? 1500) };
-
-/**
- * `MILLRACE_MUTANT="an undo runs in forward order" npx vitest run …` loads the source code with this bug. The bugs are in
- * test/proof/mutants.
- */
-const mutants = chosenMutants(process.env.MILLRACE_MUTANT);
 
 /**
  * The queue consumers of wrangler.jsonc, with one difference: each batch is delivered immediately, without waiting for further messages.

@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { cases } from "../proof/arbitrary.ts";
 import { type Leaf, leavesOf, withLeaves } from "../proof/program.ts";
-import type { Alone, Case } from "../proof/prove.ts";
+import type { Case } from "../proof/prove.ts";
+import { withEach } from "../proof/reference.ts";
 import { type StepsOfAll, stepsTaken } from "../proof/steps-of-all.ts";
 
 /** Most programs are small, so that many end between the faults; one in this number is of any size. */
@@ -15,13 +16,12 @@ const small = cases.filter(({ program }) => leavesOf(program).length <= SMALL_ST
  * than the step waits, the lookup happens before the effect, which is its documented limit.
  */
 export function caseOf(seed: number, steps: StepsOfAll): Case {
-  const { flow, ...one } = fc.sample(seed % LARGE_EVERY === 0 ? cases : small, { seed, numRuns: 1 })[0] as Case;
-  const surviving = <One extends Alone>({ faults: _, ...given }: One) => ({
-    ...given,
-    program: stepsTaken(withLeaves(given.program, lasting), steps),
-    world: { ...given.world, restarts: Math.min(given.world?.restarts ?? 0, 1) },
-  });
-  return { ...surviving(one), ...(flow && { flow: { ...flow, beside: flow.beside.map(surviving) } }) };
+  const drawn = fc.sample(seed % LARGE_EVERY === 0 ? cases : small, { seed, numRuns: 1 })[0] as Case;
+  return withEach(drawn, ({ program, world }) => ({
+    program: stepsTaken(withLeaves(program, lasting), steps),
+    world: { ...world, restarts: Math.min(world?.restarts ?? 0, 1) },
+    faults: [],
+  }));
 }
 
 function lasting(leaf: Leaf): Leaf {

@@ -24,8 +24,8 @@ export interface Member {
   /** The first request of an operator that starts, stops or restarts it. */
   orderedAt: number;
   slots: Slot[];
-  /** The first end of its row. */
-  endedAt: number;
+  /** The changes of its row's status. */
+  statuses: { at: number; to: string }[];
   /** The requests of effects, by the upstream's clock. */
   calls: number[];
   /** The rows of its commits. */
@@ -61,6 +61,7 @@ export function wrongInFlow(limits: Limits, members: readonly Member[]): string[
   return [
     ...members.flatMap((one) => wrongSlots(limits, one, members)),
     ...wrongAtOnce(limits, members),
+    ...wrongIdle(limits, members),
     ...wrongWithTimes(members),
     ...(limits.debounce
       ? wrongReplaced(members)
@@ -87,7 +88,8 @@ function wrongSlots({ concurrency }: Limits, { id, slots, calls, orderedAt, repl
 
 /** The runs that the upstream saw at once, without those that an operator has started beyond the limit. */
 function wrongAtOnce({ concurrency }: Limits, members: readonly Member[]): string[] {
-  const seen = members.flatMap(({ calls, endedAt, orderedAt }) => {
+  const seen = members.flatMap(({ calls, statuses, orderedAt }) => {
+    const endedAt = statuses.find(({ to }) => OVER.has(to))?.at ?? Number.POSITIVE_INFINITY;
     const own = calls.filter((at) => at <= endedAt);
     return own.length > 0 && orderedAt > endedAt ? [{ from: Math.min(...own), to: Math.max(...own) }] : [];
   });
@@ -95,9 +97,26 @@ function wrongAtOnce({ concurrency }: Limits, members: readonly Member[]): strin
   return most > concurrency ? [`duplicate: the upstream saw ${most} runs of a key at once, and the limit is ${concurrency}`] : [];
 }
 
+/** A slot is given in the write that frees it: no run waits while the key has a free slot. */
+function wrongIdle({ concurrency }: Limits, members: readonly Member[]): string[] {
+  const isOver = ({ statuses }: Member, now: number) => OVER.has(statuses.findLast(({ at }) => at <= now)?.to ?? "");
+  const hasSlot = ({ slots }: Member, now: number) => slots.some(({ at }) => at <= now);
+  const waits = (one: Member, now: number) =>
+    one.acceptedAt <= now && one.dueAt === null && one.orderedAt > now && !hasSlot(one, now) && !isOver(one, now);
+  const times = members.flatMap(({ slots, statuses }) => [...slots, ...statuses].map(({ at }) => at)).toSorted((a, b) => a - b);
+  return times.flatMap((now, index) => {
+    const idleMs = (times[index + 1] ?? now) - now;
+    const held = members.filter((one) => hasSlot(one, now) && !isOver(one, now)).length;
+    const waiting = idleMs > ONE_WRITE_MS && held < concurrency ? members.filter((one) => waits(one, now)) : [];
+    return waiting.length > 0 ? [`lost: a slot was free for ${idleMs} ms, and ${waiting.map(({ id }) => id)} waited`] : [];
+  });
+}
+
 function wrongWithTimes(members: readonly Member[]): string[] {
-  return members.flatMap(({ id, dueAt, calls: [first = Number.POSITIVE_INFINITY], orderedAt }) =>
-    dueAt !== null && first < dueAt - EARLY_MS && orderedAt > first ? [`invented: ${id} started ${dueAt - first} ms before its time`] : [],
+  return members.flatMap(({ id, dueAt, replacedBy, calls: [first = Number.POSITIVE_INFINITY], orderedAt }) =>
+    replacedBy === undefined && dueAt !== null && first < dueAt - EARLY_MS && orderedAt > first
+      ? [`invented: ${id} started ${dueAt - first} ms before its time`]
+      : [],
   );
 }
 
@@ -131,27 +150,26 @@ function wrongSpaces({ limit, periodMs }: { limit: number; periodMs: number }, m
 
 /** The requests of operators after which a run starts without a slot, stops, or starts at another time. */
 const ORDERS = JSON.stringify(["retry", "undo", "cancel", "restart", "skip_step", "release", "pause", "resume", "close"]);
-const OVER = JSON.stringify(["complete", "errored", "terminated", "dead", "skipped"]);
+const OVER: ReadonlySet<string> = new Set(["complete", "errored", "terminated", "dead", "skipped"]);
 
 async function memberOf({ rows, upstreamUrl }: Stage, { id, name }: Subject): Promise<Member & { place: number }> {
-  const [[row], slots, calls] = await Promise.all([
-    rows<
-      Record<"place" | "accepted_at" | "commits", number> & Record<"due_at" | "ordered_at" | "ended_at", number | null> & { error: string }
-    >(
+  const [[row], slots, statuses, calls] = await Promise.all([
+    rows<Record<"place" | "accepted_at" | "commits", number> & Record<"due_at" | "ordered_at", number | null> & { error: string }>(
       `SELECT rowid AS place, accepted_at, due_at, iif(status = 'skipped', error, NULL) AS error,
          (SELECT min(at) FROM millrace_actions WHERE instance_id = ?1 AND result = 'applied' AND verb IN (SELECT value FROM json_each(?2)))
            AS ordered_at,
-         (SELECT min(at_ms) FROM proof_journal WHERE instance_id = ?1 AND what = 'status' AND is_now IN (SELECT value FROM json_each(?3)))
-           AS ended_at,
-         (SELECT count(*) FROM probe_rows WHERE name LIKE ?4 AND kind = 'commit') AS commits
+         (SELECT count(*) FROM probe_rows WHERE name LIKE ?3 AND kind = 'commit') AS commits
        FROM millrace_instances WHERE id = ?1`,
       id,
       ORDERS,
-      OVER,
       `${name}/%`,
     ),
     rows<Slot>(
-      "SELECT at_ms AS at, CAST(was AS INTEGER) AS turn, is_now AS status, epoch AS held FROM proof_journal WHERE instance_id = ?1 AND what = 'slot' ORDER BY at",
+      "SELECT at_ms AS at, CAST(was AS INTEGER) AS turn, is_now AS status, epoch AS held FROM proof_journal WHERE instance_id = ?1 AND what = 'slot' ORDER BY proof_journal.at",
+      id,
+    ),
+    rows<{ at: number; to: string }>(
+      `SELECT at_ms AS at, is_now AS "to" FROM proof_journal WHERE instance_id = ?1 AND what = 'status' ORDER BY proof_journal.at`,
       id,
     ),
     callsOf(upstreamUrl, `${name}/`),
@@ -164,8 +182,8 @@ async function memberOf({ rows, upstreamUrl }: Stage, { id, name }: Subject): Pr
     dueAt: row?.due_at ?? null,
     replacedBy: error?.code === "replaced" ? /: (\S+)\.$/.exec(error.message)?.[1] : undefined,
     orderedAt: row?.ordered_at ?? Number.POSITIVE_INFINITY,
-    endedAt: row?.ended_at ?? Number.POSITIVE_INFINITY,
     slots,
+    statuses,
     calls: calls.map(({ at }) => at),
     commits: row?.commits ?? 0,
   };

@@ -1,7 +1,7 @@
 import type { LedgerEntry } from "../upstream/server.ts";
 import { IT_ENDED, type Verdict } from "./account.ts";
 import { breakOff, isBrokenOff } from "./breaks.ts";
-import type { Counts, Fault, Phase, Watch } from "./fault.ts";
+import { BOUNDARIES, type Counts, type Fault, PHASES, type Phase, type Watch } from "./fault.ts";
 import { type Flow, namesOf } from "./flow.ts";
 import { judgeFlow } from "./flow-judge.ts";
 import { wrongInJournal } from "./journal.ts";
@@ -35,7 +35,7 @@ export interface Case extends Alone {
 export interface Proof extends Tally {
   /** The problems; empty when every guarantee was kept. */
   problems: string[];
-  /** The number of crossings of each boundary. */
+  /** The number of crossings of each boundary: the largest of a case's programs. */
   crossed: Partial<Record<Phase, Counts>>;
   /** The number of planned faults that happened. */
   struck: number;
@@ -91,6 +91,7 @@ function together(proofs: readonly Proof[], problems: readonly string[]): Proof 
   return {
     ...(proofs[0] ?? NOTHING),
     problems: [...proofs.flatMap((one) => one.problems), ...problems],
+    crossed: Object.fromEntries(PHASES.map((phase) => [phase, mostOf(proofs.flatMap(({ crossed }) => crossed[phase] ?? []))])),
     struck: sum(({ struck }) => struck),
     commands: sum(({ commands }) => commands),
     effects: sum(({ effects }) => effects),
@@ -98,6 +99,9 @@ function together(proofs: readonly Proof[], problems: readonly string[]): Proof 
     actions,
   };
 }
+
+const mostOf = (counts: readonly Counts[]): Counts =>
+  Object.fromEntries(BOUNDARIES.map((boundary) => [boundary, Math.max(0, ...counts.map((one) => one[boundary] ?? 0))])) as Counts;
 
 type Times = Required<Omit<Manner, "name">>;
 type Planned = { faults: readonly Fault[]; world: World; times: Times };

@@ -7,15 +7,13 @@ import { standBetween } from "./faults.ts";
 import { trial } from "./in-process.ts";
 import { leavesOf } from "./program.ts";
 import type { Alone, Case } from "./prove.ts";
+import { withEach } from "./reference.ts";
 import { stepsTaken } from "./steps-of-all.ts";
 
 /** The time for a run to converge while a failing case is reduced. */
 const SHRINK_PATIENCE_MS = 15_000;
 
-const inMode = <One extends Alone>(one: One): One => ({ ...one, program: stepsTaken(one.program, asked.steps) });
-const taken = cases.map(
-  ({ flow, ...one }): Case => ({ ...inMode(one), ...(flow && { flow: { ...flow, beside: flow.beside.map(inMode) } }) }),
-);
+const taken = cases.map((one): Case => withEach(one, ({ program, ...rest }) => ({ ...rest, program: stepsTaken(program, asked.steps) })));
 
 /** The case of a seed. */
 const drawn = (seed: number): Case => fc.sample(taken, { seed, numRuns: 1 })[0] as Case;

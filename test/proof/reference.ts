@@ -1,4 +1,6 @@
+import { LIMITED } from "./flow.ts";
 import type { Program } from "./program.ts";
+import type { Alone, Case } from "./prove.ts";
 
 const seq = (...parts: Program[]): Program => ({ do: "seq", parts });
 const all = (...parts: Program[]): Program => ({ do: "all", parts });
@@ -40,3 +42,17 @@ export const REFERENCE: Record<string, Program> = {
     { do: "once", large: true, emits: true },
   ),
 };
+
+/** Programs under one key, for each kind of flow control. One sleeps, one has a slow effect, and one an unknown outcome. */
+export const REFERENCE_FLOW: Case[] = LIMITED.map((is) => {
+  const beside = [
+    { program: seq({ do: "sleep" }, { do: "natural", upstream: { is: "slow", times: 1 } }), afterMs: 0 },
+    { program: seq({ do: "once", upstream: { is: "drops", times: 1 } }, commit), afterMs: 300 },
+  ];
+  return { program: seq(keyed, { do: "commit" }), flow: { is, beside } };
+});
+
+/** The case with one change of each of its programs. */
+export function withEach({ flow, ...main }: Case, change: (one: Alone) => Alone): Case {
+  return { ...change(main), ...(flow && { flow: { ...flow, beside: flow.beside.map((one) => ({ ...one, ...change(one) })) } }) };
+}

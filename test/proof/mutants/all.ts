@@ -3,6 +3,7 @@ import { BRANDS } from "./brand.ts";
 import { BUDGETS } from "./budget.ts";
 import { DOOR } from "./door.ts";
 import { ENDS } from "./ends.ts";
+import { FLOW } from "./flow.ts";
 import { GUARD } from "./guard.ts";
 import { INTAKE } from "./intake.ts";
 import { KEEPER } from "./keeper.ts";
@@ -26,6 +27,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...LEAN_STEPS,
   ...RECORDER,
   ...INTAKE,
+  ...FLOW,
   ...SIGNALS,
   ...MESSAGES,
   ...KEEPER,

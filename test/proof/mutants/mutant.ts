@@ -4,6 +4,7 @@ export const AREAS = [
   "lean",
   "recorder",
   "intake",
+  "flow",
   "signals",
   "messages",
   "keeper",

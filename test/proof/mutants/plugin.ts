@@ -40,3 +40,15 @@ export function withMutants(mutants: readonly Mutant[]): Plugin {
     },
   };
 }
+
+// A type: an interface has no index signature, which the pool's options require.
+type Migration = { name: string; queries: string[] };
+
+/** Inserts bugs into the migrations of a folder. */
+export function withBugs(folder: string, migrations: readonly Migration[], mutants: readonly Mutant[]): Migration[] {
+  return migrations.map(({ name, queries }) => {
+    const own = mutants.filter(({ file }) => file === `${folder}/${name}`);
+    for (const mutant of own) console.log(effectOf(mutant));
+    return { name, queries: queries.map((query) => own.filter(({ find }) => query.includes(find)).reduce(mutated, query)) };
+  });
+}
