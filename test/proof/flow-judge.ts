@@ -49,8 +49,9 @@ const AT_ONCE_MS = 100;
 export async function judgeFlow(stage: Stage, limited: Limited, runs: readonly Subject[]): Promise<Judged> {
   const members = await Promise.all(runs.map((run) => memberOf(stage, run)));
   const ordered = members.toSorted((a, b) => a.place - b.place);
+  const problems = wrongInFlow(LIMITS[limited], ordered);
   return {
-    problems: wrongInFlow(LIMITS[limited], ordered),
+    problems: problems.length === 0 ? [] : [...problems, ...ordered.map((one) => `\n    run ${JSON.stringify(one)}`)],
     waited: ordered.filter(({ slots: [first], acceptedAt }) => first && first.at - acceptedAt > AT_ONCE_MS).length,
     replaced: ordered.filter(({ replacedBy }) => replacedBy !== undefined).length,
   };

@@ -56,12 +56,13 @@ const stage: Stage = {
 
 const PERIOD_MS = 10_000;
 
-/** Simulates that a period of the keeper has passed: its checks are due earlier by that period. */
+/** Simulates that a period of the keeper has passed: its checks are due earlier by that period. A command's due time remains. */
 async function aPeriodLater(): Promise<void> {
   const { DB } = probeEnv;
   await DB.batch(
     [
-      "UPDATE millrace_instances SET check_at = check_at - ?1 WHERE check_at IS NOT NULL",
+      `UPDATE millrace_instances SET check_at = max(check_at - ?1, iif(due_at > unixepoch('subsec') * 1000, due_at, 0))
+       WHERE check_at IS NOT NULL`,
       "UPDATE millrace_outbox SET due_at = due_at - ?1",
       "UPDATE millrace_actions SET due_at = due_at - ?1 WHERE applied_at IS NULL",
     ].map((text) => DB.prepare(text).bind(PERIOD_MS)),
