@@ -36,9 +36,12 @@ const probeMigrations = [...migrations, ...(await readD1Migrations("test/probe")
  * `MILLRACE_PROOF_SEED=4711 MILLRACE_PROOF_SECONDS=600 npx vitest run --project engine test/proof/random.test.ts` repeats the random
  * programs of a seed for 600 s. With `MILLRACE_FULL_SIZE=true`, test/proof/sweep.test.ts tries every fault.
  */
+const proofSeed = Number(process.env.MILLRACE_PROOF_SEED ?? (process.env.CI ? 4711 : randomInt(1_000_000)));
 const proof = {
   // CI uses a fixed seed, so that a new failure is caused by the tested change and not by a new random program.
-  seed: Number(process.env.MILLRACE_PROOF_SEED ?? (process.env.CI ? 4711 : randomInt(1_000_000))),
+  seed: proofSeed,
+  // With two cells, the two tenants of the programs live in different databases.
+  cells: proofSeed % 2 === 0 ? 1 : 2,
   seconds: Number(process.env.MILLRACE_PROOF_SECONDS ?? 12),
   lanes: Number(process.env.MILLRACE_PROOF_LANES ?? 6),
   patienceSeconds: Number(process.env.MILLRACE_PROOF_PATIENCE_SECONDS ?? 60),

@@ -102,6 +102,7 @@ export function remoteStage(remote: Remote): Stage {
       }
     },
     rows: (sql, ...params) => database.rows(sql, ...params),
+    everywhere: (sql, ...params) => database.rows(sql, ...params),
     // A call of another process is known once it has arrived.
     async commitsBegun(name) {
       const landed = "SELECT name FROM probe_rows WHERE name LIKE ?1 AND kind = 'commit' ORDER BY name";

@@ -122,9 +122,9 @@ function idsOf(whose: string | undefined): string[] | undefined {
 export const keeperRound = () => testing.keeperRound(probeEnv);
 
 /** Sets the keeper's alarm to one hour from now, and waits until no round is running. */
-export async function keeperRests(): Promise<void> {
+export async function keeperRests(of = probeEnv): Promise<void> {
   const ringsIn = (ms: number) =>
-    runInDurableObject(keeperOf(probeEnv), async (keeper, { storage }) => {
+    runInDurableObject(keeperOf(of), async (keeper, { storage }) => {
       await storage.setAlarm(Date.now() + ms);
       return (keeper as Keeper).underWay;
     });
@@ -135,14 +135,14 @@ export async function keeperRests(): Promise<void> {
   );
 }
 
-export async function withKeeperAtRest(): Promise<void> {
-  await keeperRests();
-  onTestFinished(() => runInDurableObject(keeperOf(probeEnv), (_, { storage }) => storage.setAlarm(Date.now() + 1000)));
+export async function withKeeperAtRest(of = probeEnv): Promise<void> {
+  await keeperRests(of);
+  onTestFinished(() => runInDurableObject(keeperOf(of), (_, { storage }) => storage.setAlarm(Date.now() + 1000)));
 }
 
 /** Orders rows by their age after a test has changed some ages. The scan for old rows ends at the first young row. */
-export async function oldFirst(): Promise<void> {
-  await env.DB.prepare(
+export async function oldFirst({ DB } = probeEnv): Promise<void> {
+  await DB.prepare(
     `UPDATE millrace_instances SET rowid = (SELECT min(rowid) FROM millrace_instances) - newer.count
      FROM (SELECT rowid AS place, row_number() OVER (ORDER BY accepted_at DESC, rowid DESC) AS count FROM millrace_instances WHERE accepted_at < ?1) AS newer
      WHERE millrace_instances.rowid = newer.place`,
@@ -152,11 +152,11 @@ export async function oldFirst(): Promise<void> {
 }
 
 /** Runs all retention rules of the keeper to the end of their scans. Returns the number of rounds. */
-export async function retentionPass(): Promise<number> {
-  const keeper = keeperOf(probeEnv);
+export async function retentionPass(of = probeEnv): Promise<number> {
+  const keeper = keeperOf(of);
   // A round of the keeper's alarm would store the positions of the round's scans.
-  await withKeeperAtRest();
-  await oldFirst();
+  await withKeeperAtRest(of);
+  await oldFirst(of);
   const turns = () => runInDurableObject(keeper, (_, { storage }) => storage.get<Record<string, { dueAt: number }>>("retention"));
   await runInDurableObject(keeper, (_, { storage }) => storage.delete("retention"));
   for (let rounds = 1; rounds < 100; rounds++) {

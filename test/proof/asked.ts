@@ -9,7 +9,7 @@ declare module "vitest" {
   interface ProvidedContext {
     /**
      * The options of the random tests: see vitest.config.ts. The number of concurrent runs; the maximum of findings; the time for a run to
-     * converge; the error of the Workers' clock, while the database's clock is right; `without`: cases with this text in their JSON are
+     * converge; the error of the Workers' clock, while the database's clock is right; the number of cells; `without`: cases with this text in their JSON are
      * excluded; `steps`: the kind of all guarded steps.
      */
     proof: {
@@ -20,6 +20,7 @@ declare module "vitest" {
       patienceSeconds: number;
       finds: number;
       clockMs: number;
+      cells: number;
       without: string;
       steps: StepsOfAll;
       whole: boolean;

@@ -1,6 +1,6 @@
 import { type EngineEnv, ids } from "millrace";
 import { approvals, deadLetters, effects, instances, SCOPES } from "millrace/operate";
-import type { Catalog } from "millrace/worker";
+import { type Catalog, cellOf } from "millrace/worker";
 import { workflowBinding } from "../../packages/millrace/src/contract/bindings.ts";
 import { acceptCommands } from "../../packages/millrace/src/intake/accept/enqueue.ts";
 import { commandOf, workflowOf } from "./flow.ts";
@@ -38,14 +38,15 @@ interface DoorsEnv extends EngineEnv {
 export function doorsOf(env: DoorsEnv, app: Catalog): Doors {
   return {
     idOf: async (name) => ids.instance(operator.tenantId, workflowOf(name), name),
-    enqueue(requests) {
+    async enqueue(requests) {
+      const [{ tenantId = operator.tenantId } = {}] = requests;
       const commands = requests.map(({ payload, key, mustEndBy }) => ({
         type: commandOf(String(payload.name)),
         payload,
         idempotencyKey: key,
         mustEndBy,
       }));
-      return acceptCommands(env, app, { tenantId: requests[0]?.tenantId ?? operator.tenantId, source: "test" }, commands);
+      return acceptCommands(await cellOf(env, tenantId), app, { tenantId, source: "test" }, commands);
     },
     skip: (letter, reason) => deadLetters.skip(env, app, { ...operator, scopes: SCOPES }, letter, reason),
     heard: (name) => (env.LISTENER.get(env.LISTENER.idFromName(name)) as unknown as { heard(): Promise<number> }).heard(),

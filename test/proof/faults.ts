@@ -5,6 +5,7 @@ import { probeEnv } from "../engine/harness.ts";
 import { LAB } from "../engine/lab.ts";
 import { Listener } from "../probe/listener.ts";
 import { asked } from "./asked.ts";
+import { home } from "./cells.ts";
 import { bindingOf } from "./doors.ts";
 import { BOUNDARIES, type Boundary, type Counts, type Fault, type Watch } from "./fault.ts";
 import { BEGIN_JOURNAL, END_JOURNAL } from "./journal.ts";
@@ -95,15 +96,16 @@ async function strike({ way }: Fault, boundary: Boundary, about: string, call: (
  */
 async function endLeases(about: string, takenBy: number): Promise<void> {
   const ids = [...watching].flatMap(({ names }) => (names.some((name) => about.includes(name)) ? names : []));
-  await env.DB.prepare(
-    "UPDATE millrace_inbox SET lease_until = 0 WHERE state = 'claimed' AND updated_at <= ?2 AND instance_id IN (SELECT value FROM json_each(?1))",
-  )
+  await home()
+    .DB.prepare(
+      "UPDATE millrace_inbox SET lease_until = 0 WHERE state = 'claimed' AND updated_at <= ?2 AND instance_id IN (SELECT value FROM json_each(?1))",
+    )
     .bind(JSON.stringify(ids), takenBy)
     .run();
 }
 
 async function databaseTime(): Promise<number> {
-  const { results } = await env.DB.prepare("SELECT unixepoch('subsec') * 1000 AS now").all<{ now: number }>();
+  const { results } = await home().DB.prepare("SELECT unixepoch('subsec') * 1000 AS now").all<{ now: number }>();
   return results[0]?.now ?? 0;
 }
 
@@ -114,7 +116,8 @@ const HELD_MS = 2 * TIMEOUT_MS + LATE_MS + 500;
 export async function endLeasesBehind(id: string): Promise<void> {
   const takenBy = await databaseTime();
   await scheduler.wait(HELD_MS);
-  await env.DB.prepare("UPDATE millrace_inbox SET lease_until = 0 WHERE state = 'claimed' AND instance_id = ?1 AND updated_at <= ?2")
+  await home()
+    .DB.prepare("UPDATE millrace_inbox SET lease_until = 0 WHERE state = 'claimed' AND instance_id = ?1 AND updated_at <= ?2")
     .bind(id, takenBy)
     .run();
 }
@@ -124,7 +127,7 @@ type Call = (...args: never[]) => Promise<unknown>;
 let get: Workflow["get"] | undefined;
 
 /** A run on the platform, queried by the test itself: such calls are not the engine's. */
-export const askAside = async (id: string): Promise<WorkflowInstance> => (get ?? LAB.get).call(await bindingOf(probeEnv, id), id);
+export const askAside = async (id: string): Promise<WorkflowInstance> => (get ?? LAB.get).call(await bindingOf(home(), id), id);
 
 /** Log lines that contain secrets: text of a payload. */
 export const leaked: string[] = [];
@@ -132,7 +135,8 @@ export const leaked: string[] = [];
 /** Intercepts all external calls of the engine, and starts the journal of the database, until the test ends. */
 export async function standBetween(): Promise<void> {
   if (get) return;
-  const run = (statements: string[]) => env.DB.batch(statements.map((one) => env.DB.prepare(one)));
+  const { DB } = home();
+  const run = (statements: string[]) => DB.batch(statements.map((one) => DB.prepare(one)));
   await run(BEGIN_JOURNAL);
   // The interception is never removed: such a run has a separate process.
   const { now } = Date;

@@ -135,7 +135,7 @@ export async function judge(stage: Stage, run: Subject, verdict: Verdict): Promi
       "SELECT kind, name, count(*) AS n FROM probe_rows WHERE name LIKE ?1 GROUP BY kind, name",
       `${run.name}/%`,
     ),
-    stage.rows<{ reason: string }>("SELECT reason FROM millrace_dead_letters WHERE body LIKE ?1", `%${run.name}%`),
+    stage.everywhere<{ reason: string }>("SELECT reason FROM millrace_dead_letters WHERE body LIKE ?1", `%${run.name}%`),
     stage.rows("SELECT id FROM millrace_instances WHERE subject = ?1", run.name),
   ]);
   const count = (kind: string, at: string) => kept.find((one) => one.kind === kind && one.name === `${run.name}/${at}`)?.n ?? 0;

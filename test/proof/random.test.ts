@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { cases } from "./arbitrary.ts";
 import { asked, PATIENCE_MS, sideBySide } from "./asked.ts";
+import { inTwoCells, strayed } from "./cells.ts";
 import { planned as plannedIn } from "./fault.ts";
 import { standBetween } from "./faults.ts";
 import { trial } from "./in-process.ts";
@@ -28,6 +29,7 @@ async function smallest(seed: number): Promise<string> {
 }
 
 it("the engine keeps every guarantee for every program, failure and operator action", { timeout: 36_000_000 }, async ({ task }) => {
+  if (asked.cells > 1) await inTwoCells();
   await standBetween();
   const { seed, seconds, without } = asked;
   // A known finding hides those after it.
@@ -62,10 +64,11 @@ it("the engine keeps every guarantee for every program, failure and operator act
     }
     return true;
   });
+  if (asked.cells > 1) found.push(...(await strayed()).map((one) => ({ seed, problems: [one] })));
   const { programs, steps, planned, struck, faulted, commands, effects, waited, replaced } = count;
   const faults = `${planned} faults planned, ${struck} happened (${faulted} runs with all of theirs)`;
   const did = [...actions].map(([verb, n]) => `${n} ${verb}`).join(", ") || "nothing";
-  task.meta.said = `proof: random programs: seed ${seed}, steps ${asked.steps}, ${programs} programs of ${steps} steps, ${commands} commands (${waited} waited, ${replaced} replaced), ${effects} effects, ${faults}, operators' actions ${did}, ${found.length} found`;
+  task.meta.said = `proof: random programs: seed ${seed}, ${asked.cells} cells, steps ${asked.steps}, ${programs} programs of ${steps} steps, ${commands} commands (${waited} waited, ${replaced} replaced), ${effects} effects, ${faults}, operators' actions ${did}, ${found.length} found`;
   const [first] = found;
   if (first) expect.fail(`${first.problems.join("\n")}\n\n${await smallest(first.seed)}`);
 });

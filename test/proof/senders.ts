@@ -150,9 +150,8 @@ export class Senders {
   /** Waits until the expected dead letters exist: a message that was deferred while the database was unavailable is delivered later. */
   async lettersCame(): Promise<void> {
     const count = this.letters().length;
-    const look = () =>
-      this.#stage.rows<{ n: number }>("SELECT count(*) AS n FROM millrace_dead_letters WHERE body LIKE ?1", `%${this.#run.name}%`);
-    await this.#within(async () => ((await look())[0]?.n ?? 0) >= count);
+    const look = () => this.#stage.everywhere("SELECT id FROM millrace_dead_letters WHERE body LIKE ?1", `%${this.#run.name}%`);
+    await this.#within(async () => (await look()).length >= count);
   }
 
   /** The problems of another tenant's run. */
@@ -160,7 +159,7 @@ export class Senders {
     if (!this.#world.stranger) return [];
     const name = `${this.#run.name}~`;
     const look = () =>
-      this.#stage.rows<{ status: string; rows: number }>(
+      this.#stage.everywhere<{ status: string; rows: number }>(
         `SELECT status, (SELECT count(*) FROM probe_rows WHERE name = ?2 AND kind = 'commit') AS rows
          FROM millrace_instances WHERE tenant_id = ?1 AND subject = ?3`,
         STRANGER,

@@ -66,6 +66,8 @@ export interface Stage {
   /** Delivers messages to a queue's consumer, and returns how many it has settled. */
   deliver(queue: string, bodies: unknown[], attempt: number): Promise<{ acked: number }>;
   rows<T = Record<string, unknown>>(sql: string, ...params: unknown[]): Promise<T[]>;
+  /** The rows of all databases, if the tenants of the tests have several. */
+  everywhere<T = Record<string, unknown>>(sql: string, ...params: unknown[]): Promise<T[]>;
   /** The commits of a run whose code has started, with repeats if they are known. */
   commitsBegun(name: string): Promise<string[]>;
   /** The number of events that an object got. */

@@ -14,15 +14,18 @@ export interface Tally {
 
 /** Counts the result of a run. */
 export async function tallyOf(stage: Stage, { id, name }: Subject): Promise<Tally> {
-  const [kept] = await stage.rows<{ commands: number; commits: number }>(
-    `SELECT (SELECT count(*) FROM millrace_instances f JOIN millrace_instances i ON f.tenant_id = i.tenant_id AND f.correlation_id = i.correlation_id WHERE i.id = ?1)
-         + (SELECT count(*) FROM millrace_instances WHERE tenant_id = ?2 AND subject = ?3) AS commands,
-       (SELECT count(*) FROM probe_rows WHERE kind = 'commit' AND (name LIKE ?4 OR name = ?5)) AS commits`,
-    id,
+  const foreign = await stage.everywhere<{ commits: number }>(
+    `SELECT (SELECT count(*) FROM probe_rows WHERE kind = 'commit' AND name = ?3) AS commits
+     FROM millrace_instances WHERE tenant_id = ?1 AND subject = ?2`,
     STRANGER,
     `${name}~`,
-    `${name}/%`,
     `${name}~/r`,
+  );
+  const [kept] = await stage.rows<{ commands: number; commits: number }>(
+    `SELECT (SELECT count(*) FROM millrace_instances f JOIN millrace_instances i ON f.tenant_id = i.tenant_id AND f.correlation_id = i.correlation_id WHERE i.id = ?1) AS commands,
+       (SELECT count(*) FROM probe_rows WHERE kind = 'commit' AND name LIKE ?2) AS commits`,
+    id,
+    `${name}/%`,
   );
   const acts = (await ledgerOf(stage, name)).filter(({ kind }) => kind !== "natural").length;
   const actions = await stage.rows<{ verb: string; n: number }>(
@@ -30,8 +33,8 @@ export async function tallyOf(stage: Stage, { id, name }: Subject): Promise<Tall
     id,
   );
   return {
-    commands: kept?.commands ?? 0,
-    effects: acts + (kept?.commits ?? 0),
+    commands: (kept?.commands ?? 0) + foreign.length,
+    effects: foreign.reduce((sum, { commits }) => sum + commits, acts + (kept?.commits ?? 0)),
     actions: Object.fromEntries(actions.map(({ verb, n }) => [verb, n])),
   };
 }
