@@ -41,7 +41,7 @@ export interface Judged {
 
 /** A run may start this much before its time, because clocks differ. */
 const EARLY_MS = 1000;
-/** A command and the decision about the command before it are two statements of one write. */
+/** The statements of one write have different times. */
 const ONE_WRITE_MS = 500;
 /** A run that gets its slot at once is not counted as a run that waited. */
 const AT_ONCE_MS = 100;
@@ -138,8 +138,9 @@ function wrongReplaced(members: readonly Member[]): string[] {
   });
 }
 
-/** In each period at most the limit of starts is due, in the order of the acceptance. An operator may have moved some. */
+/** In each period at most the limit of starts is due, in the order of the acceptance. */
 function wrongSpaces({ limit, periodMs }: { limit: number; periodMs: number }, members: readonly Member[]): string[] {
+  // An operator who starts or stops a run moves its time.
   if (members.some(({ orderedAt, dueAt }) => orderedAt <= (dueAt ?? 0))) return [];
   return members.flatMap(({ id, dueAt }, index) => {
     const before = members[index - limit];
@@ -182,7 +183,8 @@ async function memberOf({ rows, upstreamUrl }: Stage, { id, name }: Subject): Pr
     acceptedAt: row?.accepted_at ?? 0,
     dueAt: row?.due_at ?? null,
     replacedBy: error?.code === "replaced" ? /: (\S+)\.$/.exec(error.message)?.[1] : undefined,
-    orderedAt: row?.ordered_at ?? Number.POSITIVE_INFINITY,
+    // The change of a request precedes its audit, in one write.
+    orderedAt: (row?.ordered_at ?? Number.POSITIVE_INFINITY) - ONE_WRITE_MS,
     slots,
     statuses,
     calls: calls.map(({ at }) => at),

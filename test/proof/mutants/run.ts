@@ -10,7 +10,7 @@ const { values } = parseArgs({
   options: {
     only: { type: "string", multiple: true },
     seconds: { type: "string", default: "60" },
-    seed: { type: "string", default: "1000" },
+    seed: { type: "string", default: "1001" },
     json: { type: "boolean", default: false },
   },
 });

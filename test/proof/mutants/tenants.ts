@@ -112,4 +112,10 @@ export const TENANTS = mutantsOf("tenants", {
     put: "ids",
     killedBy: "test/engine/erase/children.test.ts",
   },
+  "every tenant lives in the first cell": {
+    file: "packages/millrace/src/store/cells.ts",
+    find: "return new Map([...cells].map(([tenant, cell]) => [tenant, inCell(env, cell)]));",
+    put: "return new Map([...cells].map(([tenant]) => [tenant, inCell(env, 1)]));",
+    killedBy: "random",
+  },
 });
