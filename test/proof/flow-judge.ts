@@ -103,12 +103,12 @@ function wrongIdle({ concurrency }: Limits, members: readonly Member[]): string[
   const isOver = ({ statuses }: Member, now: number) => OVER.has(statuses.findLast(({ at }) => at <= now)?.to ?? "");
   const hasSlot = ({ slots }: Member, now: number) => slots.some(({ at }) => at <= now);
   const waits = (one: Member, now: number) =>
-    one.acceptedAt <= now && one.dueAt === null && one.orderedAt > now && !hasSlot(one, now) && !isOver(one, now);
+    one.acceptedAt <= now - ONE_WRITE_MS && one.dueAt === null && one.orderedAt > now && !hasSlot(one, now) && !isOver(one, now);
   const times = members.flatMap(({ slots, statuses }) => [...slots, ...statuses].map(({ at }) => at)).toSorted((a, b) => a - b);
   return times.flatMap((now, index) => {
     const idleMs = (times[index + 1] ?? now) - now;
     const held = members.filter((one) => hasSlot(one, now) && !isOver(one, now)).length;
-    const waiting = idleMs > ONE_WRITE_MS && held < concurrency ? members.filter((one) => waits(one, now)) : [];
+    const waiting = idleMs > 0 && held < concurrency ? members.filter((one) => waits(one, now)) : [];
     return waiting.length > 0 ? [`lost: a slot was free for ${idleMs} ms, and ${waiting.map(({ id }) => id)} waited`] : [];
   });
 }

@@ -17,22 +17,24 @@ function run(id: string, at: number, more: Partial<Member> = {}): Member {
     ...more,
   };
 }
-const slot = { at: 1100, turn: 1000, status: "queued", held: 1 };
+const slot = { at: 1000, turn: 1000, status: "queued", held: 1 };
 const wrong = (limits: Limits, ...members: Member[]) => wrongInFlow(limits, members);
 const { one, two, throttled, debounced } = LIMITS;
 
 it("the judge of flow control accepts runs within the limit, one after another", () => {
-  expect(wrong(one, run("a", 0), run("b", 10, { slots: [slot], calls: [1200, 1500] }))).toEqual([]);
+  expect(wrong(one, run("a", 0), run("b", 10, { slots: [slot], statuses: [], calls: [1200, 1500] }))).toEqual([]);
   expect(wrong(two, run("a", 0), run("b", 10, { slots: [{ ...slot, at: 110, held: 2 }] }))).toEqual([]);
 });
 
 it("the judge of flow control reports a slot beyond the limit, out of order, or absent, unless an operator started the run", () => {
   const beyond = { slots: [{ ...slot, held: 2 }], calls: [1200] };
   expect(wrong(one, run("a", 10, beyond))).toEqual(["duplicate: a got a slot, and 2 runs had one of 1"]);
-  expect(wrong(one, run("a", 10, { ...beyond, orderedAt: 1050 }))).toEqual([]);
+  expect(wrong(one, run("a", 10, { ...beyond, orderedAt: 950 }))).toEqual([]);
   expect(wrong(one, run("a", 10, { slots: [{ ...slot, status: "running" }], calls: [1200] }))).toHaveLength(1);
   const late = run("a", 10, { slots: [{ ...slot, at: 3100, turn: 10 }], calls: [] });
-  expect(wrong(one, late, run("b", 20, { slots: [{ ...slot, turn: 20 }], calls: [] }))).toEqual(["invented: b got its slot before a"]);
+  expect(wrong(one, late, run("b", 20, { slots: [{ ...slot, turn: 20 }], statuses: [], calls: [] }))).toEqual([
+    "invented: b got its slot before a",
+  ]);
   expect(wrong(one, run("a", 10, { calls: [50] }))).toEqual(["invented: a had an effect before it got a slot"]);
 });
 
