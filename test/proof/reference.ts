@@ -43,13 +43,13 @@ export const REFERENCE: Record<string, Program> = {
   ),
 };
 
-/** Programs under one key, for each kind of flow control. One sleeps, one has a slow effect, and one an unknown outcome. */
+/** Programs under one key, for each kind of flow control. One fails, one sleeps and has a slow effect, and one has an unknown outcome. */
 export const REFERENCE_FLOW: Case[] = LIMITED.map((is) => {
   const beside = [
     { program: seq({ do: "sleep" }, { do: "natural", upstream: { is: "slow", times: 1 } }), afterMs: 0 },
     { program: seq({ do: "once", upstream: { is: "drops", times: 1 } }, commit), afterMs: 300 },
   ];
-  return { program: seq(keyed, { do: "commit" }), flow: { is, beside } };
+  return { program: seq(keyed, { do: "commit", fails: "for good" }), flow: { is, beside } };
 });
 
 /** The case with one change of each of its programs. */
