@@ -195,7 +195,11 @@ const STANDS_STILL: ReadonlySet<string> = new Set(["queued", "running", "waiting
  * one to open instances; an instance that the test itself has restarted after its end gets none.
  */
 async function platform(env: ChaosEnv, id: string): Promise<InstanceStatus> {
-  const instance = await (await bindingOf(env, id)).get(id);
+  const workflow = await bindingOf(env, id);
+  const instance = await workflow.get(id).catch((error) => {
+    if (!errors.messageOf(error).includes("instance.not_found")) throw error;
+  });
+  if (!instance) return { status: "unknown" };
   const standing = await instance.status();
   if (STANDS_STILL.has(standing.status)) await instance.sendEvent({ type: "keeper-nudge", payload: {} });
   return standing;
