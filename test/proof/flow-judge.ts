@@ -87,7 +87,7 @@ function wrongSlots({ concurrency }: Limits, { id, slots, calls, orderedAt, repl
   return problems;
 }
 
-/** The runs that the upstream saw at once, without those that an operator has started beyond the limit. */
+/** The upstream saw more runs at once than the limit. Runs that an operator has started do not count. */
 function wrongAtOnce({ concurrency }: Limits, members: readonly Member[]): string[] {
   const seen = members.flatMap(({ calls, statuses, orderedAt }) => {
     const endedAt = statuses.find(({ to }) => OVER.has(to))?.at ?? Number.POSITIVE_INFINITY;

@@ -38,7 +38,7 @@ it("the judge of flow control reports a slot beyond the limit, out of order, or 
   expect(wrong(one, run("a", 10, { calls: [50] }))).toEqual(["invented: a had an effect before it got a slot"]);
 });
 
-it("the judge of flow control reports runs whose effects the upstream saw at once", () => {
+it("the judge of flow control reports runs with effects at the same time", () => {
   expect(wrong(one, run("a", 0), run("b", 500))).toHaveLength(1);
   expect(wrong(one, run("a", 0), run("b", 500, { orderedAt: 700 }))).toEqual([]);
   expect(wrong(two, run("a", 0), run("b", 500))).toEqual([]);
@@ -58,7 +58,7 @@ it("the judge of flow control reports a start before its time, and starts within
   ]);
 });
 
-it("the judge of flow control requires that only the next command replaces one that waits for its time, and that a replaced one does nothing", () => {
+it("the judge of flow control requires that only the next command replaces a waiting command, and that a replaced command does nothing", () => {
   const nothing = { slots: [], calls: [], dueAt: 1500 };
   const last = run("b", 500, { dueAt: 2000, slots: [{ ...slot, at: 2100 }], calls: [2200] });
   expect(wrong(debounced, run("a", 0, { ...nothing, replacedBy: "b" }), last)).toEqual([]);

@@ -1,8 +1,8 @@
 // Only data: operators' requests at a moment of a run. This file must not import from `src/`.
 
 /**
- * An operator's request during a run: cancel it, cancel it without undo (`stop`), pause it and resume it seconds later, restart its
- * code (`restart`), or start it without a slot or before its time (`release`).
+ * An operator's request during a run. `cancel` undoes it, `stop` does not. `pause`: it is resumed seconds later. `restart`: its code starts
+ * again. `release`: it starts without a slot, or before its time.
  */
 export interface Order {
   verb: "cancel" | "stop" | "pause" | "restart" | "release";
