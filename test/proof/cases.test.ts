@@ -93,6 +93,18 @@ it.each([
   }),
 );
 
+it("a complete run remains complete although its platform restarts it, and a step that was not awaited throws in that replay", () =>
+  prove({
+    program: {
+      do: "seq",
+      parts: [
+        { do: "race", parts: [{ do: "read", fails: "later" }, { do: "sleep" }] },
+        { do: "commit", fails: "for good" },
+      ],
+    },
+    world: { clicks: [{ verb: "restart", afterMs: 1100, nth: 0 }], ends: "undone" },
+  }));
+
 it("a failed and closed run remains closed, for any requests and messages", () =>
   prove({
     program: { do: "seq", parts: [{ do: "keyed", emits: true }, { do: "once", upstream: { is: "never", times: 1 } }, { do: "commit" }] },

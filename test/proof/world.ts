@@ -54,10 +54,12 @@ export interface World {
   ends: "stays" | "undone" | "undone and retried";
 }
 
-/** The code throws in one run and not in another: a replay of the complete run by the platform may get another run's number. */
+/**
+ * The code or a step throws in one run and not in another: a replay of the complete run by the platform may get another run's number.
+ */
 export function throwsByRun(program: Program, { clicks, orders }: Pick<World, "clicks" | "orders">): boolean {
   const isRestarted = [...clicks, ...orders].some(({ verb }) => verb === "restart");
-  return isRestarted && leavesOf(program).some(({ leaf }) => leaf.do === "throw");
+  return isRestarted && leavesOf(program).some(({ leaf }) => leaf.do === "throw" || ("fails" in leaf && leaf.fails === "later"));
 }
 
 /** Everything outside the engine: the upstream, the senders of messages, and the operators. They retry when they get no response. */
