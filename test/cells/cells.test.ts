@@ -1,73 +1,20 @@
-import {
-  applyD1Migrations,
-  env as bound,
-  createExecutionContext,
-  type D1Migration,
-  evictDurableObject,
-  runInDurableObject,
-} from "cloudflare:test";
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { ids } from "millrace";
-import { tokens as accessTokens } from "millrace/operate";
 import { dieAt, keeperRound } from "millrace/testing";
 import { cellOf, keeperOf } from "millrace/worker";
 import { beforeAll, expect, it, onTestFinished, vi } from "vitest";
-import type { EngineEnv } from "../../packages/millrace/src/contract/bindings.ts";
 import { cellsOf } from "../../packages/millrace/src/contract/cells.ts";
 import { recorderNames } from "../../packages/millrace/src/contract/recorder-name.ts";
 import { cellsFor } from "../../packages/millrace/src/store/cells.ts";
 import { until } from "../until.ts";
-import handler from "./worker.ts";
+import { ask, env, isPerformed, know, oneIn, order, prepare, rows, writtenBy } from "./asked.ts";
 
-const env = bound as unknown as EngineEnv & { TEST_MIGRATIONS: D1Migration[]; KEEPER: DurableObjectNamespace };
-const SCOPES = ["enqueue", "read", "operate", "tokens", "observe"];
 const tenants = Array.from({ length: 40 }, (_, index) => `tenant-${index}`);
 const others = Array.from({ length: 20 }, (_, index) => `other-${index}`);
-const tokens = new Map<string, string>();
 
-beforeAll(async () => {
-  for (const { DB } of cellsOf({ ...env, CELLS: 5 })) await applyD1Migrations(DB, env.TEST_MIGRATIONS);
-  for (const tenant of [...tenants, ...others])
-    tokens.set(tenant, await accessTokens.mint(env, { tenantId: tenant, actor: "ada", scopes: SCOPES }));
-});
+beforeAll(() => prepare([...tenants, ...others]));
 
-async function ask<T>(tenant: string, path: string, body?: object): Promise<T> {
-  const headers = { authorization: `Bearer ${tokens.get(tenant)}`, "content-type": "application/json" };
-  const init = body === undefined ? { headers } : { method: "POST", headers, body: JSON.stringify(body) };
-  const answer = await handler.fetch(new Request(`https://cells.test${path}`, init), env as never, createExecutionContext());
-  const text = await answer.text();
-  if (!answer.ok) throw new Error(`${path} was answered with ${answer.status}: ${text}`);
-  return path === "/metrics" ? (text as T) : (JSON.parse(text) as T);
-}
-
-const order = (tenant: string, id: string) => ask(tenant, "/v1/commands", { type: "order", payload: { id } });
-
-async function rows<T>({ DB }: Pick<EngineEnv, "DB">, sql: string, ...params: unknown[]): Promise<T[]> {
-  return (
-    await DB.prepare(sql)
-      .bind(...params)
-      .all<T>()
-  ).results;
-}
-
-const writtenBy = (cell: Pick<EngineEnv, "DB">, tenant: string, id: string) =>
-  rows<{ kind: string }>(cell, "SELECT kind FROM probe_rows WHERE id LIKE ? ORDER BY kind", `%/${tenant}/${id}`);
-
-/** Waits until an order and its event have written their rows into the database of the tenant's cell. */
-async function isPerformed(tenant: string, id: string): Promise<void> {
-  const cell = await cellOf(env, tenant);
-  const kinds = await until(
-    () => writtenBy(cell, tenant, id),
-    ({ length }) => length >= 2,
-    20_000,
-  );
-  expect(kinds.map(({ kind }) => kind)).toEqual(["event", "order"]);
-}
-
-/** A tenant of the cell with this number. */
-async function tenantIn(cell: number): Promise<string> {
-  for (const tenant of others) if (((await cellOf(env, tenant)).CELL ?? 1) === cell) return tenant;
-  throw new Error(`No tenant lives in the cell ${cell}.`);
-}
+const tenantIn = (cell: number) => oneIn(cell, others);
 
 it("the commands of 40 tenants run in four cells, each cell stores only its tenants, and each tenant lists only its own", async () => {
   await Promise.all(tenants.flatMap((tenant) => ["a", "b", "a"].map((id) => order(tenant, id))));
@@ -108,12 +55,12 @@ it("a token made in a cell is valid, is audited in its cell, and signs in a brow
     const { items } = await ask<{ items: { target: string }[] }>(tenant, "/v1/audit");
     expect(items.map(({ target }) => target)).toContain(made.id);
     const as = `${tenant} as eve`;
-    tokens.set(as, made.token);
+    know(as, made.token);
     expect(await ask(as, "/v1/caller")).toMatchObject({ tenant, actor: "eve" });
     const { code } = await ask<{ code: string }>(tenant, "/v1/sign-in-codes", { reason: "a test" });
     expect(await ask(tenant, "/console/sign-in", { code })).toMatchObject({ tenant, actor: "ada" });
   }
-  tokens.set("nobody", `mr_x999${"0".repeat(12)}_${"A".repeat(43)}`);
+  know("nobody", `mr_x999${"0".repeat(12)}_${"A".repeat(43)}`);
   await expect(ask("nobody", "/v1/caller")).rejects.toThrow("401");
 });
 

@@ -40,6 +40,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   outbox_refused: { says: "A queue refuses messages" },
   schedules_overdue: { says: "Schedules are late", to: () => hrefOf("settings", "schedules") },
   keeper_late: { says: "The keeper ran late" },
+  cell_unavailable: { says: "A cell does not answer" },
   object_size: { says: "An object is close to its storage limit" },
   divergences: { says: "Records and database rows diverge" },
 };

@@ -1,11 +1,12 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { cellsOf } from "../contract/cells.ts";
+import { readCells } from "../contract/cells.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import { NOWHERE } from "../contract/elsewhere.ts";
 import { messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
 import type { Portion } from "../contract/patience.ts";
 import { sayUnmeant } from "../contract/settings.ts";
+import { unavailableCell } from "../observe/metrics/gauges.ts";
 import { relay } from "../recorder/relay.ts";
 import {
   type Alert,
@@ -30,13 +31,15 @@ import type { Reading } from "./observations.ts";
 import { readOccurrences, withExamples } from "./occurrences.ts";
 import { consoleOf } from "./place.ts";
 import type { AlertRule } from "./rule.ts";
-import { LETTER_ESCALATED } from "./rules.ts";
+import { CELL_UNAVAILABLE, LETTER_ESCALATED } from "./rules.ts";
 
 interface Round {
   readonly rules: readonly AlertRule[];
   readonly catalog: Catalog | undefined;
   /** The gauges that the keeper has read in this round. */
   readonly gauges: readonly Reading[];
+  /** The cells with a keeper that did not answer. */
+  readonly failed?: readonly number[];
 }
 
 /**
@@ -45,15 +48,16 @@ interface Round {
  * changes first, this round writes nothing, and the next round evaluates the rules again.
  */
 export async function raiseAlerts(env: EngineEnv, given: Round, at = Date.now()): Promise<Portion> {
-  const { rules, gauges } = given;
+  const { rules } = given;
   // The channels are read in each round, so that an invalid variable or a missing binding is logged at once and not with the first alert.
   const channels = configured(env);
   const to = { channels, tenantId: alertsTenant(env as EngineEnv & AlertVars), isHeard: isHeard(env, given.catalog, channels) };
-  const [known, happened, seen] = await Promise.all([readKnown(env), inAllCells(env, readOccurrences), exampled(env, gauges)]);
+  const [known, { seen, failed }] = await Promise.all([readKnown(env), readingsOf(env, given)]);
   const { queues, workflows } = given.catalog?.elsewhere ?? NOWHERE;
   // The keeper of another Worker evaluates the groups of that Worker's queues and workflows.
   const isOurs = ({ labels: { queue = "", workflow = "" } }: Pick<Alert, "labels">) => !queues.has(queue) && !workflows.has(workflow);
-  const steps = evaluate(rules, [...seen, ...happened].filter(isOurs), known.filter(isOurs), at);
+  const evaluated = evaluate(rules, seen.filter(isOurs), known.filter(isOurs), at);
+  const steps = failed.size === 0 ? evaluated : evaluated.filter((step) => !isMilder(step));
   if (steps.length === 0) return { did: 0, more: false };
   const kept = steps.filter((step) => "alert" in step);
   const dropped = steps.flatMap((step) => ("gone" in step ? [step.gone] : []));
@@ -75,15 +79,19 @@ export async function raiseAlerts(env: EngineEnv, given: Round, at = Date.now())
   return { did: told.length, more: false };
 }
 
-async function inAllCells<T>(env: EngineEnv, read: (db: D1Database) => Promise<T[]>): Promise<T[]> {
-  return (await Promise.all(cellsOf(env).map(({ DB }) => read(DB)))).flat();
+/** The gauges with examples from the cells, the occurrences in the cells, and the cells that did not answer. */
+async function readingsOf(env: EngineEnv, { gauges, failed = [] }: Round): Promise<{ seen: Reading[]; failed: ReadonlySet<number> }> {
+  const cells = await readCells(env, ({ DB }) => Promise.all([withExamples(DB, gauges), readOccurrences(DB)]));
+  const all = new Set([...failed, ...cells.failed]);
+  const exampled = gauges.map((gauge, at) => cells.found.map(([own]) => own[at]).find((own) => own?.examples) ?? gauge);
+  return { seen: [...exampled, ...cells.found.flatMap(([, happened]) => happened), ...[...all].map(unavailableCell)], failed: all };
 }
 
-/** The gauges with examples from all cells. */
-async function exampled(env: EngineEnv, gauges: readonly Reading[]): Promise<readonly Reading[]> {
-  let seen = gauges;
-  for (const { DB } of cellsOf(env)) seen = await withExamples(DB, seen);
-  return seen;
+/** True if an alert ends or becomes a warning. The part of a cell that did not answer may keep the alert as it is. */
+function isMilder(step: Step): boolean {
+  if ("gone" in step) return step.gone.rule !== CELL_UNAVAILABLE;
+  const { rule, state, quietSince, milderSince } = step.alert;
+  return rule !== CELL_UNAVAILABLE && (state === "resolved" || quietSince !== null || milderSince !== null);
 }
 
 /** The stored alerts. An invalid row is removed and logged, so that it does not block other alerts. */
@@ -120,8 +128,8 @@ async function notesOf(env: EngineEnv, told: readonly Kept[]): Promise<ReadonlyM
   const about = told.filter(({ alert }) => alert.rule === LETTER_ESCALATED);
   if (about.length === 0) return new Map();
   const ids = about.flatMap(({ alert }) => alert.labels.dead_letter ?? []);
-  const rows = await inAllCells(env, (db) => query<{ id: string; saidBy: string; note: string }>(db, selectEscalations(ids)));
-  const said = new Map(rows.map(({ id, saidBy: by, note }) => [id, { by, text: note }]));
+  const { found } = await readCells(env, ({ DB }) => query<{ id: string; saidBy: string; note: string }>(DB, selectEscalations(ids)));
+  const said = new Map(found.flat().map(({ id, saidBy: by, note }) => [id, { by, text: note }]));
   return new Map(
     about.flatMap(({ alert }) => {
       const note = said.get(alert.labels.dead_letter ?? "");

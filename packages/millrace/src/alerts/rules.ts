@@ -21,6 +21,9 @@ export const WORKFLOWS_TRIPPED = "workflows_tripped";
 /** Seconds by which the keeper's round was late, or by which the interval since the last round exceeded its period. */
 export const KEEPER_LATE = "keeper_late_seconds";
 
+/** The rule about cells that do not answer. */
+export const CELL_UNAVAILABLE = "cell_unavailable";
+
 const RULES: readonly Omit<AlertRule, "repeatMs" | "clearMs">[] = [
   {
     name: "dead_letter_arrived",
@@ -232,6 +235,15 @@ const RULES: readonly Omit<AlertRule, "repeatMs" | "clearMs">[] = [
     critical: { above: 600, forMs: 0 },
     meaning: "The keeper's round was late. Until then no repair ran and no alert was raised.",
     doc: "docs/alerts.md",
+  },
+  {
+    name: CELL_UNAVAILABLE,
+    gauge: "cells_unavailable",
+    per: ["cell"],
+    critical: { above: 0, forMs: MINUTE_MS },
+    most: 1,
+    meaning: "The database or the keeper of a cell does not answer. Until then no alert of another rule ends.",
+    doc: "docs/cells.md",
   },
   {
     name: "object_size",

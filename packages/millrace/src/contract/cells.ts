@@ -1,5 +1,7 @@
 import type { EngineEnv } from "./bindings.ts";
-import { MillraceError } from "./errors.ts";
+import { MillraceError, messageOf } from "./errors.ts";
+import { logLine } from "./log-line.ts";
+import { within } from "./within.ts";
 
 // A cell is a database with recorders and a keeper. A tenant lives in one cell. Code gets the cell of its tenant as an env, in which `DB` is
 // the database of the cell. The first cell has the binding DB and is the Worker's own env. The other cells have the bindings DB_2, DB_3, …
@@ -54,6 +56,24 @@ export function inCell<Env extends object>(env: Env, cell = 1): Env {
 export function cellsOf<Env extends object>(env: Env): Env[] {
   const first = inCell(env);
   return Array.from({ length: cellCount(first) }, (_, index) => inCell(first, index + 1));
+}
+
+/**
+ * Reads all cells at the same time. Returns the results of the cells that answered, in the order of the cells, and the numbers of the
+ * others. The log has the error of each cell that failed or did not answer in time. Errors: the first cell's error if all cells failed.
+ */
+export async function readCells<Env extends object, T>(
+  env: Env,
+  read: (cell: Env) => Promise<T>,
+): Promise<{ found: T[]; failed: number[] }> {
+  const cells = cellsOf(env);
+  if (cells.length === 1) return { found: [await read(inCell(env))], failed: [] };
+  const results = await Promise.allSettled(cells.map((cell) => within(read(cell))));
+  const found = results.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+  const errors = results.flatMap((one, at) => (one.status === "rejected" ? [{ cell: at + 1, reason: one.reason as unknown }] : []));
+  for (const { cell, reason } of errors) logLine("error", { log: "cell_unavailable", cell, error: messageOf(reason) });
+  if (found.length === 0) throw errors[0]?.reason;
+  return { found, failed: errors.map(({ cell }) => cell) };
 }
 
 /** The name of a cell's object. The name contains the cell, except for the first cell. */

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import type { Asker } from "../access/may-ask.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
-import { cellsOf } from "../contract/cells.ts";
+import { readCells } from "../contract/cells.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { type Hide, hideAll, hideNothing } from "../contract/hide.ts";
 import { parseEntryKey } from "../contract/ids.ts";
@@ -251,15 +251,19 @@ export interface LettersOfType {
 }
 
 /**
- * The dead letters of the last day, of all tenants, by queue and type. A type for which `isKnown` returns false is counted as `unknown`.
+ * The dead letters of the last day, of all tenants, by queue and type, and the cells that did not answer. A type for which `isKnown`
+ * returns false is counted as `unknown`.
  */
-export async function deadLettersByType(env: Pick<EngineEnv, "DB">, isKnown: (type: string) => boolean): Promise<LettersOfType[]> {
+export async function deadLettersByType(
+  env: Pick<EngineEnv, "DB">,
+  isKnown: (type: string) => boolean,
+): Promise<{ items: LettersOfType[]; failed: readonly number[] }> {
   const states = {
     open: selectRecentLetters("open"),
     replayed: selectRecentLetters("replayed"),
     skipped: selectRecentLetters("skipped"),
   };
-  const rows = await Promise.all(cellsOf(env).map(({ DB }) => namedBatch(DB, states)));
+  const { found: rows, failed } = await readCells(env, ({ DB }) => namedBatch(DB, states));
   const sums = new Map<string, { queue: string; type: string; captured: number; open: number }>();
   for (const [state, found] of rows.flatMap(Object.entries) as [string, Row[]][]) {
     for (const row of found) {
@@ -272,5 +276,5 @@ export async function deadLettersByType(env: Pick<EngineEnv, "DB">, isKnown: (ty
       sums.set(JSON.stringify([queue, type]), sum);
     }
   }
-  return [...sums.values()].toSorted((a, b) => b.captured - a.captured || (a.queue < b.queue ? -1 : 1));
+  return { items: [...sums.values()].toSorted((a, b) => b.captured - a.captured || (a.queue < b.queue ? -1 : 1)), failed };
 }

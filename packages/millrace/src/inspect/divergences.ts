@@ -1,7 +1,7 @@
 import * as z from "zod";
 import type { Asker } from "../access/may-ask.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
-import { cellsOf } from "../contract/cells.ts";
+import { readCells } from "../contract/cells.ts";
 import { timestamp } from "../contract/row.ts";
 import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import type { Page, PageRequest } from "../store/d1/paging.ts";
@@ -55,15 +55,17 @@ export function listDivergences(
           WHERE ${visibleTo(by)} AND state = ${state} ${andEquals(fragment("kind"), kind)}
             AND (first_at, what, kind) < (${before.at}, ${what}, ${one})
           ORDER BY first_at DESC, what DESC, kind DESC LIMIT ${limit}`,
-      ).then((rows) => rows.toSorted(newestFirst).slice(0, limit));
+      ).then(({ rows }) => rows.toSorted(newestFirst).slice(0, limit));
     },
   );
 }
 
-/** The rows of all cells for the scope `observe`; otherwise the rows of the caller's cell. */
-async function ofCells<T extends object = Row>(env: EngineEnv, { scopes }: Asker, statement: Statement): Promise<T[]> {
-  const cells = scopes.includes("observe") ? cellsOf(env) : [env];
-  return (await Promise.all(cells.map(({ DB }) => query<T>(DB, statement)))).flat();
+/** The rows of all cells for the scope `observe`, with the cells that did not answer; otherwise the rows of the caller's cell. */
+async function ofCells<T extends object = Row>(env: EngineEnv, { scopes }: Asker, statement: Statement) {
+  const read = ({ DB }: EngineEnv) => query<T>(DB, statement);
+  if (!scopes.includes("observe")) return { rows: await read(env), failed: [] };
+  const { found, failed } = await readCells(env, read);
+  return { rows: found.flat(), failed };
 }
 
 function newestFirst(one: Row, other: Row): number {
@@ -79,8 +81,12 @@ function partsOf(id: string): [what: string, kind: string] {
   return end < 0 ? [id, ""] : [id.slice(0, end), id.slice(end + BESIDE.length)];
 }
 
-export async function countDivergences(env: EngineEnv, by: Asker): Promise<Readonly<Record<string, number>>> {
-  const counts = await ofCells<{ kind: string; count: number }>(
+/** The number of open divergences of each kind, and the cells that did not answer. */
+export async function countDivergences(
+  env: EngineEnv,
+  by: Asker,
+): Promise<{ open: Readonly<Record<string, number>>; failed: readonly number[] }> {
+  const { rows: counts, failed } = await ofCells<{ kind: string; count: number }>(
     env,
     by,
     sql`
@@ -90,7 +96,7 @@ export async function countDivergences(env: EngineEnv, by: Asker): Promise<Reado
   );
   const open: Record<string, number> = {};
   for (const { kind, count } of counts) open[kind] = (open[kind] ?? 0) + count;
-  return open;
+  return { open, failed };
 }
 
 function visibleTo({ tenantId, scopes }: Asker): Statement {

@@ -1,7 +1,7 @@
 import { type EngineEnv, objectsIn } from "../contract/bindings.ts";
-import { cellsOf } from "../contract/cells.ts";
+import { cellsOf, readCells } from "../contract/cells.ts";
 import { keeperObject } from "../contract/keeper-stub.ts";
-import { gauge } from "../observe/metrics/gauges.ts";
+import { gauge, unavailableCell } from "../observe/metrics/gauges.ts";
 import type { Seen } from "../observe/metrics/vitals.ts";
 import type { Keeper } from "./keeper.ts";
 
@@ -48,29 +48,30 @@ export async function keeperAge(env: EngineEnv): Promise<number | null> {
 
 /** All counters and gauges of the deployment, including the keeper's age. */
 export async function metricsOf(env: EngineEnv): Promise<Pick<Seen, "ever" | "samples">> {
-  const seen = await ofEveryKeeper(env, async (keeper) => (await keeper.metrics()) as unknown as Pick<Seen, "ever" | "samples" | "at">);
-  const { ever, samples, at } = together(seen);
+  const read = async (cell: EngineEnv) => (await keeperOf(cell).metrics()) as unknown as Pick<Seen, "ever" | "samples" | "at">;
+  const { ever, samples, at } = together(await readCells(env, read));
   return { ever, samples: [...samples, gauge("keeper_age_seconds", {}, Math.max(0, Date.now() - at) / 1000)] };
 }
 
-/** The counters and gauges of `metricsOf`, and also the counts per minute of the last minutes. */
-export async function vitalsOf(env: EngineEnv): Promise<Seen> {
-  return together(await ofEveryKeeper(env, async (keeper) => (await keeper.vitals()) as unknown as Seen));
+/** The counters and gauges of `metricsOf`, the counts per minute of the last minutes, and the cells that did not answer. */
+export async function vitalsOf(env: EngineEnv): Promise<Seen & { failed: readonly number[] }> {
+  const read = async (cell: EngineEnv) => (await keeperOf(cell).vitals()) as unknown as Seen;
+  return together(await readCells(env, read));
 }
 
 /**
- * The readings of all keepers as one reading. The first keeper has the counts of all cells. Equal gauges of several cells are added, except
+ * The readings of all keepers as one reading. Each keeper has the counts of all cells. Equal gauges of several cells are added, except
  * ages, of which the highest is shown.
  */
-function together<T extends Pick<Seen, "samples">>(seen: readonly T[]): T {
-  const [first] = seen as readonly [T];
-  if (seen.length === 1) return first;
-  const all = seen.flatMap(({ samples }) => samples);
+function together<T extends Pick<Seen, "samples">>({ found, failed }: { found: readonly T[]; failed: readonly number[] }) {
+  const [first] = found as readonly [T];
+  if (found.length + failed.length === 1) return { ...first, failed };
+  const all = [...found.flatMap(({ samples }) => samples), ...failed.map(unavailableCell)];
   const groups = Map.groupBy(all, ({ name, labels }) => JSON.stringify([name, labels]));
   const samples = [...groups.values()].flatMap((same) => {
     const values = same.map(({ value }) => value);
     const value = same[0]?.name.endsWith("_seconds") ? Math.max(...values) : values.reduce((sum, one) => sum + one, 0);
     return same[0] === undefined ? [] : [{ ...same[0], value }];
   });
-  return { ...first, samples };
+  return { ...first, samples, failed };
 }

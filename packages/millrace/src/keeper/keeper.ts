@@ -4,7 +4,7 @@ import { type AlertChanges, type AlertRule, changedRules } from "../alerts/rule.
 import { ALERT_RULES, KEEPER_LATE } from "../alerts/rules.ts";
 import { callOwed } from "../callbacks/owed.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
-import { cellOfObject, cellsOf, inCell } from "../contract/cells.ts";
+import { cellOfObject, inCell, readCells } from "../contract/cells.ts";
 import { type Elsewhere, NOWHERE } from "../contract/elsewhere.ts";
 import { keeperObject } from "../contract/keeper-stub.ts";
 import { logLine } from "../contract/log-line.ts";
@@ -198,14 +198,14 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
   async #alert(lateMs: number): Promise<Portion> {
     // The first cell's keeper raises the alerts of all cells. It also sets the alarms of the other keepers.
     if (this.env.CELL !== undefined) return { did: 0, more: false };
+    const read = (cell: EngineEnv) => (cell.CELL === undefined ? this.#ownSamples(lateMs) : this.#samplesOf(cell));
+    const { found, failed } = await readCells(this.env, read);
+    return raiseAlerts(this.env, { rules: this.alertRules, catalog: this.duties.catalog, gauges: found.flat(), failed });
+  }
+
+  async #ownSamples(lateMs: number): Promise<readonly Sample[]> {
     const { samples } = await this.#ownVitals().seen();
-    const others = await Promise.all(
-      cellsOf(this.env)
-        .slice(1)
-        .map((cell) => this.#samplesOf(cell)),
-    );
-    const gauges = [...samples, ...others.flat(), { name: KEEPER_LATE, labels: {}, value: lateMs / 1000 }];
-    return raiseAlerts(this.env, { rules: this.alertRules, catalog: this.duties.catalog, gauges });
+    return [...samples, { name: KEEPER_LATE, labels: {}, value: lateMs / 1000 }];
   }
 
   async #samplesOf(cell: EngineEnv): Promise<readonly Sample[]> {

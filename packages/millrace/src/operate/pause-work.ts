@@ -103,12 +103,14 @@ export async function actOnWork(
     after: { state: to },
   };
   const change = isPause ? insertPause(pause) : endPause(id);
+  // The other cells are changed first. If the request fails between two cells, the same request can be repeated.
+  if (allTenants && whyNot(verb, work, before) === null) {
+    for (const { DB } of cellsOf(env)) if (DB !== env.DB) await query(DB, change);
+  }
   await perform(env, by, action, {
     change,
     refused: () => ({ why: whyNot(verb, work, before), from: to, to }),
   });
-  // A request that fails between two cells can be repeated after the opposite action.
-  if (allTenants) for (const { DB } of cellsOf(env)) if (DB !== env.DB) await query(DB, change);
   return { action_id: action.id, bulk_action_id };
 }
 

@@ -34,6 +34,14 @@ const SourceSchema = z.object({ source, age_seconds: z.number() }).meta({ id: "N
 
 const LettersSchema = z.object({ queue: z.string(), type: z.string(), captured: z.int(), open: z.int() }).meta({ id: "DeadLettersOfType" });
 
+const unavailable = {
+  cells_unavailable: z
+    .array(z.int())
+    .optional()
+    .meta({ description: "The cells that did not answer. The result lacks their part. Absent if all cells answered." }),
+};
+const unavailableOf = (cells: readonly number[]) => (cells.length > 0 ? { cells_unavailable: [...cells] } : {});
+
 const MutedSchema = z.object({ action_id: z.string(), changed: z.boolean() }).meta({ id: "AlertMuted" });
 const muting = { ...needs("observe", "operate"), params: { id: z.string().min(1).max(64) }, problems: ["alert_not_found"] } as const;
 
@@ -96,11 +104,12 @@ export const deployment = [
       "A page of divergences",
       pageOf(DivergenceRow).extend({
         open: z.record(z.string(), z.int()).meta({ description: "The number of open ones, by kind." }),
+        ...unavailable,
       }),
     ],
     async run({ env, by, query }) {
-      const [found, open] = await Promise.all([listDivergences(env, by, query), countDivergences(env, by)]);
-      return { ...page(found), open };
+      const [found, { open, failed }] = await Promise.all([listDivergences(env, by, query), countDivergences(env, by)]);
+      return { ...page(found), open, ...unavailableOf(failed) };
     },
   }),
   operation("get", "/v1/queues", "listQueues", "queues list", {
@@ -118,6 +127,7 @@ export const deployment = [
         sources: z
           .record(z.string(), SourceSchema)
           .meta({ description: "The source and age of each number. Counts of the last ten seconds may be missing." }),
+        ...unavailable,
       }),
     ],
     async run({ env, by, catalog, query: { minutes } }) {
@@ -131,6 +141,7 @@ export const deployment = [
         minutes,
         items: queueHealth(seen, consumers, minutes).map((one) => ({ ...one, paused: pauses("queue", one.queue) })),
         sources: Object.fromEntries(Object.entries(QUEUE_SOURCES).map(([number, from]) => [number, { source: from, age_seconds }])),
+        ...unavailableOf(seen.failed),
       };
     },
   }),
@@ -149,8 +160,11 @@ export const deployment = [
     summary: "Count the dead letters of the last day by queue and type",
     description: "Covers all tenants, up to 10000 of each state. A type that is not deployed is `unknown`.",
     ...needs("observe"),
-    answer: ["Queues and types with dead letters", z.object({ items: z.array(LettersSchema) })],
-    run: async ({ env, catalog }) => ({ items: await deadLettersByType(env, (type) => catalog.kindsOf(type).length > 0) }),
+    answer: ["Queues and types with dead letters", z.object({ items: z.array(LettersSchema), ...unavailable })],
+    async run({ env, catalog }) {
+      const { items, failed } = await deadLettersByType(env, (type) => catalog.kindsOf(type).length > 0);
+      return { items, ...unavailableOf(failed) };
+    },
   }),
   operation("get", "/v1/alerts", "listAlerts", "alerts list", {
     summary: "List alerts, newest first",

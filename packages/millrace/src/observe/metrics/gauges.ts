@@ -69,6 +69,9 @@ async function readQueue(env: EngineEnv, queue: string): Promise<Sample[]> {
   }
 }
 
+/** The sample of a cell that did not answer. */
+export const unavailableCell = (cell: number): Sample => gauge("cells_unavailable", { cell: String(cell) }, 1);
+
 /** Makes a sample of a gauge that the engine defines. */
 export function gauge(name: GaugeName, labels: Readonly<Record<string, string>>, value: number): Sample {
   return { name, labels, value };

@@ -81,6 +81,7 @@ export const GAUGES = {
   lanes_blocked: { help: "Lanes that need an operator: held, paused or unknown.", labels: ["lane", "state"] },
   lanes_backlog: { help: "Messages in lanes that are blocked or have a backlog.", labels: ["lane"] },
   divergences: { help: "Open differences found by the slow scan, up to 10000.", labels: ["kind"] },
+  cells_unavailable: { help: "1 for a cell that did not answer. Other gauges then lack the part of this cell.", labels: ["cell"] },
   keeper_age_seconds: { help: "Time since the keeper read these gauges: about 10 s on a healthy deployment.", labels: [] },
 } as const satisfies Record<string, Counter>;
 
