@@ -64,3 +64,12 @@ export async function oneIn(cell: number, tenants: readonly string[]): Promise<s
   for (const tenant of tenants) if (((await cellOf(env, tenant)).CELL ?? 1) === cell) return tenant;
   throw new Error(`No tenant lives in the cell ${cell}.`);
 }
+
+/** Stores an open dead letter. */
+export const letter = ({ DB }: Pick<EngineEnv, "DB">, reason: string) =>
+  DB.prepare(
+    `INSERT INTO millrace_dead_letters (id, queue, body, reason, attempts, first_at, captured_at)
+    VALUES (?1, 'millrace', '{}', ?1, 1, unixepoch() * 1000, unixepoch() * 1000)`,
+  )
+    .bind(reason)
+    .run();

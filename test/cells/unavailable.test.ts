@@ -4,7 +4,7 @@ import { cellOf, keeperOf } from "millrace/worker";
 import { beforeAll, expect, it, onTestFinished } from "vitest";
 import type { EngineEnv } from "../../packages/millrace/src/contract/bindings.ts";
 import { cellsOf } from "../../packages/millrace/src/contract/cells.ts";
-import { answer, ask, env, oneIn, prepare, rows } from "./asked.ts";
+import { answer, ask, env, letter, oneIn, prepare, rows } from "./asked.ts";
 
 const tenants = Array.from({ length: 20 }, (_, index) => `watch-${index}`);
 
@@ -27,14 +27,6 @@ async function setThird(DB_3: D1Database): Promise<void> {
   await change(env, { DB_3 });
 }
 type Own = { env: EngineEnv };
-
-const letter = ({ DB }: Pick<EngineEnv, "DB">, reason: string) =>
-  DB.prepare(
-    `INSERT INTO millrace_dead_letters (id, queue, body, reason, attempts, first_at, captured_at)
-    VALUES (?1, 'millrace', '{}', ?1, 1, unixepoch() * 1000, unixepoch() * 1000)`,
-  )
-    .bind(reason)
-    .run();
 
 interface Alert {
   rule: string;

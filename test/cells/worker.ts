@@ -1,6 +1,6 @@
-import { defineCommand, defineConsumer, defineEvent, defineQueue, defineWorkflow, millrace, on, project, sql } from "millrace";
+import { defineCommand, defineConsumer, defineEvent, defineQueue, defineWorkflow, millrace, on, project, sql, start } from "millrace";
 import { defineLaneQueue, engineLanes } from "millrace/lanes";
-import { entrypoint } from "millrace/worker";
+import { AlertChanged, entrypoint } from "millrace/worker";
 import * as z from "zod";
 
 // A Worker with five databases, of which four are cells. Each order writes a row, and its event writes another.
@@ -47,9 +47,19 @@ const ship = defineWorkflow({
   },
 });
 
+/** Writes a row for each notice of an alert. */
+const noted = defineWorkflow({
+  name: "noted",
+  on: AlertChanged,
+  async run({ payload: { alert_id: id, rule }, step }) {
+    await step.commit("write", () => ({ statements: [row("notice", rule, id)] }));
+  },
+});
+
 const { catalog, handler, ...classes } = millrace({
-  workflows: [order],
+  workflows: [order, noted],
   consumers: [
+    defineConsumer({ queue: AlertChanged.queue, routes: [on(AlertChanged, start(noted))] }),
     defineConsumer({ queue: ship.on.queue, starts: [ship], concurrency: 1, onFailure: "block" }),
     defineConsumer({
       queue: Ordered.queue,

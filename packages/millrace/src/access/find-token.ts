@@ -1,6 +1,6 @@
 import { timingSafeEqual } from "node:crypto";
 import type { EngineEnv } from "../contract/bindings.ts";
-import { cellCount, inCell } from "../contract/cells.ts";
+import { cellNamed, inCell } from "../contract/cells.ts";
 import { sql } from "../contract/sql.ts";
 import { cellOfToken, keptOf } from "../contract/token.ts";
 import { query } from "../store/d1/retry.ts";
@@ -134,13 +134,12 @@ async function storedToken(env: Pick<EngineEnv, "DB">, id: string, beforeLook: (
   if (known && known.until > Date.now()) return known.row;
   if ((unknown.get(id) ?? 0) > Date.now()) return undefined;
   await beforeLook();
-  const cell = cellOfToken(id);
-  // A guessed id may name a cell that does not exist.
-  if (cell > cellCount(env)) return undefined;
+  const cell = cellNamed(env, cellOfToken(id));
+  if (cell === undefined) return undefined;
   cache.delete(id);
   unknown.delete(id);
   const [row] = await query<StoredToken>(
-    inCell(env, cell).DB,
+    cell.DB,
     sql`SELECT id, hash, tenant_id, actor, scopes, expires_at, used_at, minted_by FROM millrace_tokens WHERE id = ${id}`,
   );
   const until = Date.now() + TOKEN_CACHE_MS;

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { EngineEnv } from "../contract/bindings.ts";
-import { cellCount, inCell } from "../contract/cells.ts";
+import { cellNamed } from "../contract/cells.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { rowOf } from "../contract/row.ts";
 import { sql } from "../contract/sql.ts";
@@ -64,9 +64,9 @@ export interface SignedIn {
 export async function signIn(given: Pick<EngineEnv, "DB">, code: string): Promise<SignedIn> {
   const hash = hashOf(code);
   const cell = Number(CODE.exec(code)?.[1] || 1);
-  const { DB } = inCell(given, cell <= cellCount(given) ? cell : 1);
-  const [known] = CODE.test(code) ? await query<StoredCode & Record<string, unknown>>(DB, selectCode(hash)) : [];
-  if (!known) throw refused("This sign-in code is unknown, or expired more than an hour ago.");
+  const { DB } = cellNamed(given, cell) ?? {};
+  const [known] = DB && CODE.test(code) ? await query<StoredCode & Record<string, unknown>>(DB, selectCode(hash)) : [];
+  if (!DB || !known) throw refused("This sign-in code is unknown, or expired more than an hour ago.");
   if (known.used_by !== null) throw refused("This sign-in link has been used: it works once.");
   if (known.is_over) throw refused("This sign-in link has expired: it works for 10 minutes.");
   const [owner] = await query<{ actor: string }>(DB, selectOwner(known.token_id));

@@ -19,6 +19,7 @@ import {
   selectKnown,
   writeAlerts,
 } from "../store/alerts.ts";
+import { cellOf } from "../store/cells.ts";
 import { atomically, query } from "../store/d1/retry.ts";
 import { selectEscalations } from "../store/dead-letters.ts";
 import { insertOutgoing, type Outgoing } from "../store/outbox.ts";
@@ -62,11 +63,15 @@ export async function raiseAlerts(env: EngineEnv, given: Round, at = Date.now())
   const kept = steps.filter((step) => "alert" in step);
   const dropped = steps.flatMap((step) => ("gone" in step ? [step.gone] : []));
   const messages = await messagesOf(env, given, to, kept);
+  // A tenant that was placed before it got the alerts can live in another cell. Its messages are stored there, before the alerts.
+  const { DB } = await cellOf(env, to.tenantId);
+  const outgoing = messages.map(insertOutgoing);
+  if (DB !== env.DB) await atomically(DB, outgoing);
   try {
     await atomically(env.DB, [
       ...(dropped.length > 0 ? [dropAlerts(dropped)] : []),
       ...writeAlerts(kept.map(({ alert }) => alert)),
-      ...messages.map(insertOutgoing),
+      ...(DB === env.DB ? outgoing : []),
     ]);
   } catch (error) {
     if (isOvertaken(error)) return { did: 0, more: false };

@@ -52,6 +52,11 @@ export function inCell<Env extends object>(env: Env, cell = 1): Env {
   return own;
 }
 
+/** The env of a cell whose number a caller has sent; undefined if the deployment has no such cell. */
+export function cellNamed<Env extends object>(env: Env, cell: number): Env | undefined {
+  return cell >= 1 && cell <= cellCount(env) ? inCell(env, cell) : undefined;
+}
+
 /** The envs of all cells, the first cell first. */
 export function cellsOf<Env extends object>(env: Env): Env[] {
   const first = inCell(env);

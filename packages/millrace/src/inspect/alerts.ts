@@ -6,6 +6,7 @@ import { inCell } from "../contract/cells.ts";
 import { iso, timestamp } from "../contract/row.ts";
 import { andEquals, fragment, now, type Statement, sql } from "../contract/sql.ts";
 import { ALERT_STATES, SEVERITIES } from "../store/alerts.ts";
+import { cellOf } from "../store/cells.ts";
 import type { Page, PageRequest } from "../store/d1/paging.ts";
 import { query } from "../store/d1/retry.ts";
 import { positionBy, rowPage } from "../store/d1/rows.ts";
@@ -80,7 +81,9 @@ interface Sent extends DeliveryRow {
 async function deliveriesOf(env: EngineEnv, alerts: readonly AlertRow[]) {
   const noticed = new Map(alerts.flatMap(({ id, notice_at }) => (notice_at === null ? [] : [[id, notice_at] as const])));
   if (noticed.size === 0) return new Map<string, Pick<AlertRow, "told_at" | "delivery">>();
-  const found = await query<Sent>(env.DB, lastSent([...noticed.keys()], alertsTenant(env as EngineEnv & AlertVars)));
+  const tenant = alertsTenant(env as EngineEnv & AlertVars);
+  const { DB } = await cellOf(env, tenant);
+  const found = await query<Sent>(DB, lastSent([...noticed.keys()], tenant));
   const sent = found.filter(({ alert, changed_at, channels }) => changed_at === noticed.get(alert) && channels !== null && channels > 0);
   const asked = new Set(sent.filter(({ status }) => UNDER_WAY.has(status)).slice(0, MAX_ASKED));
   const known = await Promise.all(

@@ -1,4 +1,5 @@
 import type { EngineEnv } from "../contract/bindings.ts";
+import { cellsOf, inCell } from "../contract/cells.ts";
 import { shardsOf } from "../contract/recorder-name.ts";
 import { sql } from "../contract/sql.ts";
 import type { StepMode } from "../contract/step-mode.ts";
@@ -29,20 +30,28 @@ interface Known {
  * The cost of each workflow in the catalog, and the monthly cost of the deployment. Both follow from the newest runs of all tenants and the
  * counts of the last day. The result contains no tenant's name.
  */
-export async function costsOfDeployment(env: EngineEnv, { workflows: known }: Known): Promise<Costs> {
-  const [newest, hour, day, week, stored] = await Promise.all([
-    newestRuns(env),
+export async function costsOfDeployment(given: EngineEnv, { workflows: known }: Known): Promise<Costs> {
+  // The first cell has the counts of all cells.
+  const env = inCell(given);
+  const cells = cellsOf(env);
+  const [uses, hour, day, week, stored] = await Promise.all([
+    Promise.all(cells.map(async (cell) => storedUse(cell, await newestRuns(cell)))),
     countedSince(env, "minute", SPAN_MS.hour),
     countedSince(env, "hour", 24 * SPAN_MS.hour),
     countedSince(env, "hour", 7 * 24 * SPAN_MS.hour),
-    storedGb(env),
+    Promise.all(cells.map(sizeGb)),
   ]);
-  const costs = Map.groupBy(await storedUse(env, newest), ({ workflow }) => workflow);
+  const costs = Map.groupBy(uses.flat(), ({ workflow }) => workflow);
   const workflows = known.map(({ name, run, steps: mode = "platform" }) => {
     const rate = { hour: hour.ended.get(name) ?? 0, day: day.ended.get(name) ?? 0, week: week.ended.get(name) ?? 0 };
-    return workflowCost(name, { text: String(run), mode }, rate, (costs.get(name) ?? []).map(instanceCost));
+    return workflowCost(name, { text: String(run), mode }, rate, (costs.get(name) ?? []).slice(0, RECKONED).map(instanceCost));
   });
-  return deploymentCost(workflows, shardsOf(env), { retriedADay: day.retried, storedGb: stored });
+  const storedGb = stored.reduce((sum, one) => sum + one, 0);
+  return deploymentCost(
+    workflows,
+    { keepers: cells.length, recorders: cells.length * shardsOf(env) },
+    { retriedADay: day.retried, storedGb },
+  );
 }
 
 /** The ids of the newest ended runs, with a limit per workflow. */
@@ -80,7 +89,7 @@ async function countedSince(
   return { ended, retried };
 }
 
-async function storedGb({ DB }: EngineEnv): Promise<number> {
+async function sizeGb({ DB }: EngineEnv): Promise<number> {
   const { meta } = await DB.prepare("SELECT 1").run();
   return (meta.size_after ?? 0) / 1e9;
 }

@@ -2,7 +2,7 @@ import { type EngineEnv, queuePrefix } from "../contract/bindings.ts";
 import { cellCount } from "../contract/cells.ts";
 import { logLine } from "../contract/log-line.ts";
 import { isTenant } from "../contract/tenant.ts";
-import { cellsFor } from "../store/cells.ts";
+import { cellOf, cellsFor } from "../store/cells.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { ownOf } from "../topology/consumer.ts";
 import { consumeCommands } from "./consume/commands.ts";
@@ -35,17 +35,11 @@ export function dispatchTo(catalog: Catalog, onCaptured: OnCaptured): Dispatch {
   };
 }
 
-/**
- * Passes the messages of a batch to the consumer, separately for each cell. Messages without a valid tenant belong to the first cell. If
- * the cells are unknown, the messages are handled as if their database did not answer.
- */
+/** Passes the messages of a batch to the consumer, separately for each cell. Messages without a valid tenant belong to the first cell. */
 async function handleInCells(consumer: Consumer, batch: MessageBatch, env: EngineEnv): Promise<void> {
   const tenants = batch.messages.map(({ body }) => tenantOf(body));
   const known = tenants.flatMap((tenant) => tenant ?? []);
-  const cells = await cellsFor(env, known).catch((error: unknown) => {
-    const broken = { ...env, DB: unreachable(error) };
-    return new Map(known.map((tenant) => [tenant, broken]));
-  });
+  const cells = await cellsFor(env, known).catch(() => eachCell(env, known));
   const groups = Map.groupBy(batch.messages.keys(), (at) => cells.get(tenants[at] ?? "") ?? env);
   await Promise.all(
     [...groups].map(([own, places]) => {
@@ -53,6 +47,18 @@ async function handleInCells(consumer: Consumer, batch: MessageBatch, env: Engin
       return consumer.handle({ queue: batch.queue, metadata: batch.metadata, messages } as unknown as MessageBatch, own);
     }),
   );
+}
+
+/**
+ * The envs of the tenants' cells, each read alone. The messages of a tenant with an unknown cell are handled as if their database did not
+ * answer.
+ */
+async function eachCell(env: EngineEnv, tenants: readonly string[]): Promise<Map<string, EngineEnv>> {
+  const cells = [...new Set(tenants)].map(async (tenant): Promise<[string, EngineEnv]> => {
+    const own = cellOf(env, tenant).catch((error: unknown) => ({ ...env, DB: unreachable(error) }));
+    return [tenant, await own];
+  });
+  return new Map(await Promise.all(cells));
 }
 
 function tenantOf(body: unknown): string | undefined {

@@ -91,11 +91,11 @@ export function workflowCost(workflow: string, code: Code, runs: WorkflowCost["r
 /** The monthly cost of a whole deployment: its workflows, its fixed usage, the returned deliveries of the last day, and its storage. */
 export function deploymentCost(
   workflows: WorkflowCost[],
-  recorders: number,
+  { keepers, recorders }: { keepers: number; recorders: number },
   { retriedADay, storedGb }: { retriedADay: number; storedGb: number },
 ): Costs {
   const runs = addUsage(...workflows.map(({ per_run, runs_per_month }) => timesUsage(per_run, runs_per_month)));
-  const fixed = addUsage(KEEPER_MONTH, recorderMonth(runs.object_requests ?? 0, recorders), {
+  const fixed = addUsage(timesUsage(KEEPER_MONTH, keepers), recorderMonth(runs.object_requests ?? 0, recorders), {
     d1_gb: storedGb,
     queue_operations: OPERATIONS_PER_RETRY * retriedADay * MONTH_DAYS,
   });
