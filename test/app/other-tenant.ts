@@ -183,6 +183,7 @@ export const EMPTY_AT_REST = [
   "millrace_fences",
   "millrace_lanes",
   "millrace_locks",
+  "millrace_moved",
   "millrace_outbox",
   "millrace_schedule_runs",
   "millrace_sequences",

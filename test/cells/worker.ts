@@ -33,6 +33,29 @@ const order = defineWorkflow({
   },
 });
 
+/** Fails while the database of its cell has its row. */
+const strict = defineWorkflow({
+  name: "strict",
+  input: z.object({ id: z.string() }),
+  key: ({ id }) => id,
+  async run({ input: { id }, step, env, envelope: { tenant_id: tenant } }) {
+    const { DB } = env as unknown as { DB: D1Database };
+    const found = await DB.prepare("SELECT 1 FROM probe_rows WHERE id = ?").bind(`strict/${tenant}/${id}`).first();
+    if (found !== null) throw new Error("The row exists.");
+    await step.commit("write", () => ({ statements: [row("strict", tenant, id)] }));
+  },
+});
+
+/** Waits for an event that the tests never send. */
+const patient = defineWorkflow({
+  name: "patient",
+  input: z.object({ id: z.string() }),
+  key: ({ id }) => id,
+  async run({ step, input: { id } }) {
+    await step.waitFor("ordered", Ordered, { subject: `never-${id}`, timeout: "1 day" });
+  },
+});
+
 const ship = defineWorkflow({
   name: "ship",
   on: defineCommand({
@@ -57,7 +80,7 @@ const noted = defineWorkflow({
 });
 
 const { catalog, handler, ...classes } = millrace({
-  workflows: [order, noted],
+  workflows: [order, noted, patient, strict],
   consumers: [
     defineConsumer({ queue: AlertChanged.queue, routes: [on(AlertChanged, start(noted))] }),
     defineConsumer({ queue: ship.on.queue, starts: [ship], concurrency: 1, onFailure: "block" }),

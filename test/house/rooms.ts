@@ -155,7 +155,15 @@ export const MAY_IMPORT: Record<string, readonly string[]> = {
 export const MAY_IMPORT_FILES: Record<string, readonly string[]> = {
   cli: [
     ...["contract/sql", "contract/token", "contract/nearest", "contract/limits", "contract/engine-header", "contract/plan-verdicts"],
-    ...["store/tokens", "store/actions", "store/cells", "store/instances/look"],
+    ...[
+      "store/tokens",
+      "store/actions",
+      "store/cells",
+      "store/moved",
+      "store/audit-opened",
+      "store/instances/look",
+      "store/instances/status",
+    ],
   ].map((file) => `engine/${file}.ts`),
 };
 

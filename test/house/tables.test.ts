@@ -58,6 +58,7 @@ it("each of the engine's tables is written in one file or folder of its store, w
     "millrace_lanes",
     "millrace_limits",
     "millrace_locks",
+    "millrace_moved",
     "millrace_outbox",
     "millrace_pauses",
     "millrace_schedule_runs",

@@ -10,6 +10,7 @@ export const COMMANDS = {
   check: "compare the code with the open instances of a deployment",
   deploy: "provision, migrate and deploy the Worker",
   token: "make, list and revoke tokens; link signs a browser in to the console",
+  cells: "move a tenant to another cell",
   cost: "show the cost of each workflow",
   completion: "print the completion of the command for bash, zsh or fish",
 };

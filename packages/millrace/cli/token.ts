@@ -11,7 +11,7 @@ import { localToken } from "./local/token.ts";
 import { runWrangler, shown } from "./local/wrangler.ts";
 import { wantsHelp } from "./options.ts";
 import { cellsOf, DATABASE, findProject, type Project } from "./project.ts";
-import { readRequest, USAGE, type Whose } from "./token/request.ts";
+import { type Revoke, readRequest, USAGE, type Whose } from "./token/request.ts";
 import { cellStatements, findStatement, listStatement, mintStatements, revokeStatements } from "./token/statements.ts";
 import { configOf, readConfig } from "./wiring/config.ts";
 
@@ -46,7 +46,7 @@ async function token({ args }: Call): Promise<number> {
   const cell = cells[number - 1];
   if (cell === undefined)
     throw new Refusal(`CELLS is ${cells.length}, so there is no cell ${number}: correct it in ${shown(project.config)}.`);
-  const run = runIn(cell);
+  const run = request.verb === "revoke" ? await runWithToken([cell, ...cells], request, runIn) : runIn(cell);
   const by = `cli/${userInfo().username}`;
 
   if (request.verb === "mint") {
@@ -73,6 +73,12 @@ async function token({ args }: Call): Promise<number> {
   const whose = owner.actor === null ? `which was already revoked, in ${owner.tenant}` : `of ${owner.actor} in ${owner.tenant}`;
   tell(`Revoked: ${request.id}, ${whose}${also}. If it was used just now, it may work for 30 more seconds.`);
   return 0;
+}
+
+/** The database with a token. The token of a tenant that has moved is in another cell than the token's id says. */
+async function runWithToken(cells: readonly Project[], request: Revoke, runIn: (cell: Project) => (sql: string) => Promise<Row[]>) {
+  for (const cell of cells) if ((await runIn(cell)(findStatement(request))).length > 0) return runIn(cell);
+  return runIn(cells[0] as Project);
 }
 
 /** The number of a tenant's cell. The first use of a tenant chooses its cell. */

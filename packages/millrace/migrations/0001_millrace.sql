@@ -174,7 +174,16 @@ CREATE INDEX millrace_causes_by_time ON millrace_causes (tenant_id, kind, last_a
 -- The cell of each tenant. Rows are only in the database of the first cell of a deployment with several cells.
 CREATE TABLE millrace_cells (
   tenant_id TEXT    NOT NULL PRIMARY KEY,
-  cell      INTEGER NOT NULL CHECK (cell >= 1)
+  cell      INTEGER NOT NULL CHECK (cell >= 1),
+  -- The stage of a move. copying: nothing has changed. closing: the tenant gets no new commands. frozen, ready: the tenant is unavailable.
+  -- clearing: the tenant lives in the new cell, and the former cell still has rows of it. cancelling: the tenant stays in its cell, and the
+  -- other cell still has copies of its rows. NULL for a tenant that is not moving.
+  stage     TEXT    CHECK (stage IN ('copying', 'closing', 'frozen', 'ready', 'clearing', 'cancelling')),
+  -- The new cell of a moving tenant. In the stage clearing, the former cell.
+  other     INTEGER CHECK ((other IS NULL) = (stage IS NULL)),
+  -- When the move and its stage began.
+  moved_at  INTEGER CHECK ((moved_at IS NULL) = (stage IS NULL)),
+  staged_at INTEGER CHECK ((staged_at IS NULL) = (stage IS NULL))
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE millrace_counts (
@@ -420,6 +429,15 @@ CREATE TABLE millrace_locks (
   token     INTEGER NOT NULL,
   PRIMARY KEY (tenant_id, name)
 ) STRICT, WITHOUT ROWID;
+
+-- Tenants that have left the cell of this database, each with its new cell, and tenants that are moving into this cell.
+CREATE TABLE millrace_moved (
+  tenant_id TEXT    NOT NULL PRIMARY KEY,
+  cell      INTEGER NOT NULL CHECK (cell >= 1),
+  -- When the move began that writes the rows of the tenant into this database. NULL for a tenant that has left.
+  filled_by INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE TRIGGER millrace_instance_of_moved BEFORE INSERT ON millrace_instances WHEN EXISTS (SELECT 1 FROM millrace_moved WHERE tenant_id = NEW.tenant_id AND filled_by IS NULL) BEGIN SELECT RAISE(ABORT, 'The tenant lives in another cell.'); END;
 
 CREATE TABLE millrace_outbox (
   id       TEXT    NOT NULL PRIMARY KEY,

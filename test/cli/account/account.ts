@@ -275,6 +275,10 @@ function ran(sqlite: DatabaseSync, { sql, params = [] }: { sql: string; params?:
   try {
     if (/^\s*(SELECT|PRAGMA)/i.test(sql))
       return { result: [{ results: sqlite.prepare(sql).all(...params), success: true, meta: { duration: 1 } }] };
+    if (params.length > 0) {
+      sqlite.prepare(sql).all(...params);
+      return { result: [{ results: [], success: true, meta: { duration: 1 } }] };
+    }
     sqlite.exec(`BEGIN; ${sql.replace(/;?\s*$/, ";")} COMMIT;`);
     return { result: [{ results: [], success: true, meta: { duration: 1 } }] };
   } catch (error) {

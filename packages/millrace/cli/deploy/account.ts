@@ -86,9 +86,9 @@ export class Account {
     }
   }
 
-  async query<T>(database: string, sql: string): Promise<T[]> {
+  async query<T>(database: string, sql: string, params?: readonly unknown[]): Promise<T[]> {
     const path = `/accounts/${this.id}/d1/database/${database}/query`;
-    const { result } = await this.#ask<{ results: T[] }[]>("POST", path, "read the database", { sql });
+    const { result } = await this.#ask<{ results: T[] }[]>("POST", path, "query the database", { sql, ...(params && { params }) });
     return result[0]?.results ?? [];
   }
 

@@ -97,7 +97,7 @@ async function databasePlan(
   return { database, migrations, owner };
 }
 
-async function databaseOf(account: Account, { name, id }: Database): Promise<string | undefined> {
+export async function databaseOf(account: Account, { name, id }: Database): Promise<string | undefined> {
   if (id === undefined) {
     const found = await account.list<{ uuid: string; name: string }>(`/d1/database?name=${encodeURIComponent(name)}`, "the D1 databases");
     return found.find((one) => one.name === name)?.uuid;

@@ -1,9 +1,10 @@
 import { timingSafeEqual } from "node:crypto";
 import type { EngineEnv } from "../contract/bindings.ts";
-import { cellNamed, inCell } from "../contract/cells.ts";
+import { cellCount, cellNamed, inCell } from "../contract/cells.ts";
 import { sql } from "../contract/sql.ts";
 import { cellOfToken, keptOf } from "../contract/token.ts";
 import { query } from "../store/d1/retry.ts";
+import { selectHomes } from "../store/moved.ts";
 import { noteUsed, USED_WITHIN_MS } from "../store/tokens.ts";
 
 /**
@@ -46,6 +47,7 @@ export interface StoredToken {
   expires_at: number | null;
   used_at: number | null;
   minted_by: string | null;
+  cell: number;
 }
 
 /**
@@ -122,7 +124,7 @@ function asToken(row: StoredToken): Token {
 async function noteUse(env: Pick<EngineEnv, "DB">, row: StoredToken): Promise<void> {
   if ((row.used_at ?? 0) > Date.now() - USED_WITHIN_MS) return;
   row.used_at = Date.now();
-  await query(inCell(env, cellOfToken(row.id)).DB, noteUsed(row.id)).catch(() => {});
+  await query(inCell(env, row.cell).DB, noteUsed(row.id)).catch(() => {});
 }
 
 /**
@@ -134,14 +136,9 @@ async function storedToken(env: Pick<EngineEnv, "DB">, id: string, beforeLook: (
   if (known && known.until > Date.now()) return known.row;
   if ((unknown.get(id) ?? 0) > Date.now()) return undefined;
   await beforeLook();
-  const cell = cellNamed(env, cellOfToken(id));
-  if (cell === undefined) return undefined;
   cache.delete(id);
   unknown.delete(id);
-  const [row] = await query<StoredToken>(
-    cell.DB,
-    sql`SELECT id, hash, tenant_id, actor, scopes, expires_at, used_at, minted_by FROM millrace_tokens WHERE id = ${id}`,
-  );
+  const row = await tokenIn(env, id, cellOfToken(id));
   const until = Date.now() + TOKEN_CACHE_MS;
   if (!row) {
     const [oldest = ""] = unknown.size >= UNKNOWN_CACHE_ENTRIES ? unknown.keys() : [];
@@ -152,6 +149,23 @@ async function storedToken(env: Pick<EngineEnv, "DB">, id: string, beforeLook: (
   if (cache.size >= TOKEN_CACHE_ENTRIES) cache.clear();
   cache.set(id, { row, until });
   return row;
+}
+
+/** Reads a token in a cell. If the cell does not have the token, the cells are read to which tenants of the cell have moved. */
+async function tokenIn(env: Pick<EngineEnv, "DB">, id: string, cell: number, asked = new Set<number>()): Promise<StoredToken | undefined> {
+  const own = cellNamed(env, cell);
+  if (own === undefined || asked.has(cell)) return undefined;
+  asked.add(cell);
+  const [row] = await query<StoredToken>(
+    own.DB,
+    sql`SELECT id, hash, tenant_id, actor, scopes, expires_at, used_at, minted_by, ${cell} AS cell FROM millrace_tokens WHERE id = ${id}`,
+  );
+  if (row !== undefined || cellCount(env) === 1) return row;
+  for (const { cell: next } of await query<{ cell: number }>(own.DB, selectHomes)) {
+    const found = await tokenIn(env, id, next, asked);
+    if (found) return found;
+  }
+  return undefined;
 }
 
 /** Removes a token from this isolate's cache. */

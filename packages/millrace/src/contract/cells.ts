@@ -52,7 +52,7 @@ export function inCell<Env extends object>(env: Env, cell = 1): Env {
   return own;
 }
 
-/** The env of a cell whose number a caller has sent; undefined if the deployment has no such cell. */
+/** The env of the cell with a number that a caller has sent; undefined if the deployment has no such cell. */
 export function cellNamed<Env extends object>(env: Env, cell: number): Env | undefined {
   return cell >= 1 && cell <= cellCount(env) ? inCell(env, cell) : undefined;
 }

@@ -1,6 +1,6 @@
 import { folderOf, membersOf, movedAt, rowsOf } from "../archive/object.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
-import { inCell } from "../contract/cells.ts";
+import { cellsOf } from "../contract/cells.ts";
 import { laneIn } from "../contract/queue.ts";
 import { among, type Statement, sql } from "../contract/sql.ts";
 import type { LaneEnv } from "../lanes/stub.ts";
@@ -40,8 +40,9 @@ export const ENGINE_TENANT_TABLES: Readonly<Record<string, readonly string[]>> =
   millrace_bulk_actions: ["id"],
   millrace_bulk_lists: ["bulk_id", "n"],
   millrace_bulk_items: ["bulk_id", "result", "n"],
-  // In the first cell's database.
+  // In the databases of all cells.
   millrace_cells: ["tenant_id"],
+  millrace_moved: ["tenant_id"],
 };
 
 /** Number of instances removed in one slice. The removal of each instance takes one or two calls of the platform. */
@@ -123,15 +124,17 @@ export async function removeRows(env: EngineEnv, tenantId: string, table: string
   const some = ["SELECT", key.join(), "FROM", table, "WHERE tenant_id = ?1 LIMIT", String(ROWS)].join(" ");
   const words = ["DELETE FROM", table, `WHERE tenant_id = ?1 AND (${key}) IN (${some}) RETURNING 1 AS gone`];
   const remove: Statement = { text: words.join(" "), params: [tenantId] };
-  return (await atomically(databaseOf(env, table), table === "millrace_actions" ? auditOpened([remove]) : [remove])).flat().length;
+  const statements = table === "millrace_actions" ? auditOpened([remove]) : [remove];
+  const removed = await Promise.all(databasesOf(env, table).map((db) => atomically(db, statements)));
+  return removed.flat(2).length;
 }
 
 export async function countRows(env: EngineEnv, tenantId: string, table: string): Promise<number> {
   const count: Statement = { text: ["SELECT count(*) AS count FROM", table, "WHERE tenant_id = ?1"].join(" "), params: [tenantId] };
-  const [row] = await query(databaseOf(env, table), count);
-  return Number(row?.count ?? 0);
+  const rows = await Promise.all(databasesOf(env, table).map((db) => query(db, count)));
+  return rows.flat().reduce((sum, row) => sum + Number(row.count), 0);
 }
 
-function databaseOf(env: EngineEnv, table: string): D1Database {
-  return (table === "millrace_cells" ? inCell(env) : env).DB;
+function databasesOf(env: EngineEnv, table: string): D1Database[] {
+  return table === "millrace_cells" || table === "millrace_moved" ? cellsOf(env).map(({ DB }) => DB) : [env.DB];
 }

@@ -56,6 +56,7 @@ export const VERBS = [
   "mint",
   "revoke",
   "break",
+  "move_tenant",
   "mute",
   "unmute",
   "attempt",

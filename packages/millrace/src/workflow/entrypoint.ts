@@ -15,6 +15,7 @@ import { advise, betweenSteps } from "../pass/advice.ts";
 import { asWrongStatement } from "../pass/failure.ts";
 import { Pass } from "../pass/pass.ts";
 import { patiently } from "../pass/patiently.ts";
+import { cellOf } from "../store/cells.ts";
 import { query } from "../store/d1/retry.ts";
 import { lookForVersion } from "../store/instances/look.ts";
 import { Doing } from "./doing.ts";
@@ -25,6 +26,17 @@ import { Steps } from "./steps.ts";
 import type { Taking } from "./taking.ts";
 import { Undoing } from "./undoing.ts";
 import type { AnyWorkflow, Deployment, WorkflowDefinition } from "./workflow.ts";
+
+/**
+ * How long the parameters of an instance show its cell, in milliseconds. Afterwards its tenant may have moved, so that the directory is
+ * read. A move waits longer than this time.
+ */
+const YOUNG_MS = 60_000;
+
+/** The env of the cell in which an instance runs. */
+async function cellOfRun(env: EngineEnv, { cell, created_ms = 0, tenant_id }: Params): Promise<EngineEnv> {
+  return Date.now() - created_ms < YOUNG_MS ? inCell(env, cell) : patiently(() => cellOf(env, tenant_id));
+}
 
 /** A workflow class that the platform runs. `workflow` is the name of the workflow's definition, for the check of the bindings. */
 interface WorkflowClass {
@@ -52,7 +64,7 @@ export function entrypoint<Payload>(definition: WorkflowDefinition<Payload>, cat
     override async run(event: Readonly<WorkflowEvent<Params>>, steps: WorkflowStep): Promise<unknown> {
       // The error is thrown unchanged, because the platform would not store the message of an error that ends a step at once.
       assertBound(this.env);
-      return passThrough(definition, { env: inCell(this.env, event.payload.cell), event, steps, deployment: catalog });
+      return passThrough(definition, { env: await cellOfRun(this.env, event.payload), event, steps, deployment: catalog });
     }
   };
 }
@@ -76,7 +88,7 @@ export function runs(catalog: Deployment & { readonly workflows: readonly AnyWor
     override async run(event: Readonly<WorkflowEvent<Params>>, steps: WorkflowStep): Promise<unknown> {
       assertBound(this.env);
       const definition = byName.get(event.payload.workflow ?? "");
-      const env = inCell(this.env, event.payload.cell);
+      const env = await cellOfRun(this.env, event.payload);
       if (definition !== undefined) return passThrough(definition, { env, event, steps, deployment: catalog });
       throw new MillraceError(
         "config_invalid",

@@ -13,7 +13,7 @@ import { traceAccepted } from "../../observe/traces/message.ts";
 import { acceptGathered, commitCommands, untilDue } from "../../recorder/gather.ts";
 import { relay } from "../../recorder/relay.ts";
 import { startInstances } from "../../recorder/start.ts";
-import { cellOf } from "../../store/cells.ts";
+import { acceptingCell } from "../../store/cells.ts";
 import type { AcceptedRow } from "../../store/instances/accept.ts";
 import type { Identity, KeyHolder, KnownRow } from "../../store/instances/keys.ts";
 import { isSamePayload } from "../../store/tombstones.ts";
@@ -154,7 +154,7 @@ export async function acceptCommands(
   requests: readonly UntypedRequest[],
   also: readonly (Statement | RowStatement)[] = [],
 ): Promise<(Accepted | MillraceError)[]> {
-  const own = await cellOf(env, by.tenantId);
+  const own = await acceptingCell(env, by.tenantId);
   const prepared = await Promise.all(requests.map((request) => prepare(own, catalog, by, request).catch(asRefusal)));
   const answers = await accept(own, catalog, requests, prepared, { also });
   return answers.map((answer) => answer ?? rowIsLost());
@@ -193,6 +193,7 @@ export async function enqueueIf(
   request: UntypedRequest,
   hinge: (command: Identity) => Hinge,
 ): Promise<Accepted | MillraceError | undefined> {
+  await acceptingCell(env, by.tenantId);
   const prepared = await prepare(env, catalog, by, request).catch(asRefusal);
   if (prepared instanceof MillraceError) return prepared;
   const [answer] = await accept(env, catalog, [request], [prepared], hinge(prepared));

@@ -7,7 +7,7 @@ import { queueFor } from "../../contract/queue.ts";
 import { nextHop } from "../../contract/trace.ts";
 import { traceAccepted } from "../../observe/traces/message.ts";
 import { relay } from "../../recorder/relay.ts";
-import { cellOf } from "../../store/cells.ts";
+import { acceptingCell } from "../../store/cells.ts";
 import { namedBatch } from "../../store/d1/named.ts";
 import { type KnownEvent, selectStated } from "../../store/stated-events.ts";
 import type { Catalog } from "../../topology/catalog.ts";
@@ -55,7 +55,7 @@ export async function stateEvents(
   by: Requester,
   requests: readonly EventRequest[],
 ): Promise<(Stated | MillraceError)[]> {
-  const own = await cellOf(env, by.tenantId);
+  const own = await acceptingCell(env, by.tenantId);
   const prepared = await Promise.all(requests.map((request) => prepare(own, catalog, by, request).catch(asRefusal)));
   const asked = prepared.filter((one): one is Statable => !(one instanceof MillraceError));
   if (asked.length === 0) return prepared as MillraceError[];

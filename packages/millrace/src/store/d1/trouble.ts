@@ -14,6 +14,8 @@ const SECOND = 1000;
  * caused object to be reset". Overload has precedence, because an immediate repeat would increase the load.
  */
 const WORDS: readonly { trouble: Trouble; delayMs: number; words: RegExp }[] = [
+  // A trigger refuses the instances of a tenant that has moved to another cell. A later attempt reads the new cell.
+  { trouble: "unavailable", delayMs: 60 * SECOND, words: /The tenant lives in another cell/ },
   // SQLite's codes for an invalid or refused statement. These codes have precedence over the rest of an error message.
   { trouble: "fatal", delayMs: 0, words: /SQLITE_(ERROR|CONSTRAINT|MISMATCH|RANGE|TOOBIG)/ },
   // A daily quota is reset at midnight. A full database needs an operator.
