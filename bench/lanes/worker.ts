@@ -1,5 +1,5 @@
 import { defineLane, laneObject, laneOf } from "millrace/lanes";
-import type { LaneEnv } from "../../packages/millrace/src/lanes/stub.ts";
+import type { LaneEnv } from "../../packages/millrace/src/lanes/client.ts";
 import { countingWrites, written } from "./count.ts";
 import { handle, untilSeen } from "./handler.ts";
 import type { SeedLane } from "./seed-lane.ts";

@@ -17,7 +17,7 @@ import { tokens } from "millrace/operate";
 import { armKeeper, BulkActionRun, bulkAction, type Catalog, catalog, dispatch, entrypoint } from "millrace/worker";
 import * as z from "zod";
 import { bindingName, queueBinding } from "../../packages/millrace/src/contract/bindings.ts";
-import type { LaneEnv } from "../../packages/millrace/src/lanes/stub.ts";
+import type { LaneEnv } from "../../packages/millrace/src/lanes/client.ts";
 import { routesOf, startsOf } from "../probe/consumers.ts";
 import { keepLabRow, LabEvent } from "../probe/lab.ts";
 import { labsInFlow } from "../probe/limited.ts";

@@ -2,8 +2,8 @@ import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { expect, it } from "vitest";
-import { settingsIn } from "../../packages/millrace/cli/disk.ts";
 import { ensureDevVars } from "../../packages/millrace/cli/local/dev-vars.ts";
+import { settingsIn } from "../../packages/millrace/cli/terminal.ts";
 import { unloaded } from "../../packages/millrace/cli/wiring/mistakes.ts";
 import { emptyFolder } from "./folder.ts";
 

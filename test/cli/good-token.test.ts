@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
-import { requireGoodToken } from "../../packages/millrace/cli/local/good-token.ts";
+import { requireGoodToken } from "../../packages/millrace/cli/local/token.ts";
 
 const file = join(process.cwd(), ".millrace/token");
 const soon = { patienceMs: 1500, askEveryMs: 1 };

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, it, onTestFinished } from "vitest";
-import { databasesAtOnce } from "../../packages/millrace/cli/local/databases-at-once.ts";
+import { databasesAtOnce } from "../../packages/millrace/cli/local/together.ts";
 import { NAMED, type Told } from "../../packages/millrace/cli/local/told.ts";
 import { ROOT, WRANGLER } from "../../packages/millrace/cli/local/wrangler.ts";
 import { devArgs } from "../../packages/millrace/cli/local/wrangler-dev.ts";

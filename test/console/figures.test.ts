@@ -1,7 +1,7 @@
 import type { Page } from "playwright-core";
 import { expect, it } from "vitest";
 import { fillStatements } from "../../bench/fill/statements.ts";
-import { signInLink } from "../../packages/millrace/cli/local/sign-in-link.ts";
+import { signInLink } from "../../packages/millrace/cli/local/token.ts";
 import { inDatabase, type Person, person } from "./stage.ts";
 
 // To measure the figures of docs/console.md: MILLRACE_FULL_SIZE=true MILLRACE_TEST_LOGS=1 npx vitest run --project node

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { signInLink } from "../../packages/millrace/cli/local/sign-in-link.ts";
+import { signInLink } from "../../packages/millrace/cli/local/token.ts";
 import { expectFit } from "./look.ts";
 import { forgive, inDatabase, person } from "./stage.ts";
 

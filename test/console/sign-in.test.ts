@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { signInLink } from "../../packages/millrace/cli/local/sign-in-link.ts";
+import { signInLink } from "../../packages/millrace/cli/local/token.ts";
 import { expectFit } from "./look.ts";
 import { forgive, person, stage } from "./stage.ts";
 import { articles } from "./work.ts";

@@ -6,7 +6,7 @@ import { type Browser, type BrowserContextOptions, chromium, type Page } from "p
 import { expect, inject, onTestFinished } from "vitest";
 import { askerOf } from "../../packages/millrace/cli/api-client.ts";
 import { useDatabase } from "../../packages/millrace/cli/local/database.ts";
-import { signInLink } from "../../packages/millrace/cli/local/sign-in-link.ts";
+import { signInLink } from "../../packages/millrace/cli/local/token.ts";
 import { SCOPES } from "../../packages/millrace/cli/token/request.ts";
 import { mintStatements } from "../../packages/millrace/cli/token/statements.ts";
 import type { Place, StageParts } from "./global-setup.ts";

@@ -134,6 +134,16 @@ const TRIALS: Record<string, Trial> = {
 
 /** The other exports of those files: conditions and reads; and the deletion of a tenant, which removes its instances in any status. */
 const NO_TRANSITIONS = [
+  "HELD_MS",
+  "IS_BEING_RESTARTED",
+  "hasToTakeBack",
+  "holdBack",
+  "isPaused",
+  "leftWith",
+  "noteLost",
+  "releaseHeld",
+  "selectKnownSteps",
+  "selectToTakeBack",
   "addTags",
   "askForChildStart",
   "anyInstance",

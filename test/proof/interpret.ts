@@ -1,5 +1,5 @@
 import { type Commit, errors, notRetryable, type Statement, type Steps, sql, upstreamRefused } from "millrace";
-import type { StepMode } from "../../packages/millrace/src/contract/step-mode.ts";
+import type { StepMode } from "../../packages/millrace/src/contract/step-names.ts";
 import type { LabCall } from "../probe/lab.ts";
 import { ProbeDone, ProbeSignal } from "../probe/messages.ts";
 import { noteBegun } from "./begun.ts";

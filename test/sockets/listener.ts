@@ -1,5 +1,5 @@
 import { WebSocket } from "ws";
-import type { RoomFrame } from "../../packages/millrace/src/rooms/frames.ts";
+import type { RoomFrame } from "../../packages/millrace/src/rooms/history.ts";
 import { roomTicket } from "../../packages/millrace/src/rooms/ticket.ts";
 import { KEY } from "./runtime.ts";
 

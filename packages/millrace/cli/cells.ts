@@ -14,7 +14,7 @@ import { wantsHelp } from "./options.ts";
 import { cellsOf, findProject, type Project } from "./project.ts";
 import { say } from "./terminal.ts";
 import { TENANT } from "./token/request.ts";
-import { asText } from "./token/sql-text.ts";
+import { asText } from "./token/statements.ts";
 import { configOf, readConfig } from "./wiring/config.ts";
 
 const USUAL_WAIT_S = 600;

@@ -1,7 +1,6 @@
 import { createInterface } from "node:readline/promises";
-import { errorWords } from "./disk.ts";
 import { MISUSED } from "./options.ts";
-import { failed } from "./terminal.ts";
+import { errorWords, failed } from "./terminal.ts";
 
 /** An error that ends a command. The message tells the user the problem and the next step. */
 export class Refusal extends Error {

@@ -1,12 +1,12 @@
 // Entry point `millrace`: definitions of messages, steps, workflows, queues and consumers, and the functions that their code calls.
 
 import { chosenName } from "./contract/chosen-name.ts";
+import { retryAfterMs } from "./contract/duration.ts";
 import { firstOf, issuesIn, issuesOf } from "./contract/envelope.ts";
 import { codeOf, inProgress, messageOf } from "./contract/errors.ts";
 import { digest, fingerprintOf, instanceId, signed } from "./contract/ids.ts";
 import { assertBounded, byteLength, parseBounded } from "./contract/limits.ts";
 import { nearest } from "./contract/nearest.ts";
-import { retryAfterMs } from "./contract/retry-after.ts";
 import { beginning, characterCount } from "./contract/text.ts";
 import { newTrace, nextHop, traceHeaders, traceIdOf } from "./contract/trace.ts";
 import { tracedCall } from "./observe/traces/call.ts";
@@ -19,7 +19,7 @@ export { type Issue, MillraceError, notRetryable, retryAfter, upstreamRefused } 
 export { logLine } from "./contract/log-line.ts";
 export { type Draft, defineCommand, defineEvent } from "./contract/message.ts";
 export { defineQueue } from "./contract/queue.ts";
-export { sensitive } from "./contract/sensitive.ts";
+export { sensitive } from "./contract/redact.ts";
 export { type Statement, sql } from "./contract/sql.ts";
 export type { TraceContext } from "./contract/trace.ts";
 export { type Commit, defineStep, type EffectCall } from "./guard/step.ts";

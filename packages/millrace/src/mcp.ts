@@ -3,8 +3,8 @@
 import { createMcpHandler, fromJsonSchema, type JsonSchemaType, McpServer } from "@modelcontextprotocol/server";
 import canonicalize from "canonicalize";
 import * as z from "zod";
-import { sealed, unsealed } from "./contract/sealed.ts";
-import { sha256 } from "./contract/sha256.ts";
+import { sha256 } from "./contract/ids.ts";
+import { sealed, unsealed } from "./contract/token.ts";
 import type { McpCall } from "./http/routes/mcp.ts";
 
 type Json = Record<string, unknown>;

@@ -12,7 +12,7 @@ import { dispatch } from "./operate/letters/repair.ts";
 import { Recorder } from "./recorder/recorder.ts";
 import { type Catalog, catalog, type Definition } from "./topology/catalog.ts";
 import { type ConsumerDefinition, defineConsumer } from "./topology/consumer.ts";
-import { missingIn } from "./topology/missing.ts";
+import { missingIn } from "./topology/described.ts";
 import { type RunsClass, runs } from "./workflow/entrypoint.ts";
 import type { AnyWorkflow } from "./workflow/workflow.ts";
 

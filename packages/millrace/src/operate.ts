@@ -4,8 +4,15 @@
 import { findToken } from "./access/find-token.ts";
 import { issueToken, listTokens, mintToken, revokeToken } from "./access/tokens.ts";
 import { formatEntryKey } from "./contract/ids.ts";
-import { eraseObjects } from "./erase/erase-objects.ts";
-import { countRows, ENGINE_TENANT_TABLES, removeInstances, removeRows, removeUnsent, stopInstances } from "./erase/remove-tenant.ts";
+import {
+  countRows,
+  ENGINE_TENANT_TABLES,
+  eraseObjects,
+  removeInstances,
+  removeRows,
+  removeUnsent,
+  stopInstances,
+} from "./erase/remove-tenant.ts";
 import { ENGINE_TEXTS, rewriteRows, unsentSaying } from "./erase/rewrite.ts";
 import { listActions, retriedSince } from "./inspect/actions.ts";
 import { getApproval, listApprovals } from "./inspect/approvals.ts";
@@ -19,7 +26,7 @@ import { describeLane, listLanes } from "./inspect/lanes.ts";
 import { messagesOf } from "./inspect/messages.ts";
 import { beginningWith, matchOf, titleOf } from "./inspect/search/finder.ts";
 import { stepsOf } from "./inspect/steps.ts";
-import { laneObjectOf } from "./lanes/stub.ts";
+import { laneObjectOf } from "./lanes/client.ts";
 import { listLimits } from "./limits/seen.ts";
 import { breakLock, getLock, listLocks } from "./locks/seen.ts";
 import { planBulk, startBulk } from "./operate/bulk/start.ts";
@@ -30,9 +37,8 @@ import { planReplay, replayDeadLetter } from "./operate/letters/replay.ts";
 import { escalateDeadLetter, skipDeadLetter } from "./operate/letters/settle.ts";
 import { steerLane } from "./operate/steer-lane.ts";
 import { pullObjectOf } from "./pull/stub.ts";
-import { roomObjectOf } from "./rooms/stub.ts";
-import { deleteSchedule, ensureSchedule, pauseSchedule, putSchedule, resumeSchedule } from "./schedules/change.ts";
-import { runSchedule } from "./schedules/run-now.ts";
+import { roomObjectOf } from "./rooms/client.ts";
+import { deleteSchedule, ensureSchedule, pauseSchedule, putSchedule, resumeSchedule, runSchedule } from "./schedules/change.ts";
 import { getSchedule, listScheduleRuns, listSchedules } from "./schedules/schedule.ts";
 import { actionIdOf } from "./store/actions.ts";
 import { fateOf, followersOf, hasInstance, instanceOf, isUnderWay, statusesOf } from "./store/instances/fate.ts";
@@ -49,7 +55,7 @@ export { act } from "./operate/act.ts";
 export { audit, auditLate, type Operator, operatorOf } from "./store/actions.ts";
 export { keysetPage, type Page, type PageRequest } from "./store/d1/paging.ts";
 export { type BulkCall, defineBulkVerb } from "./topology/define-bulk-verb.ts";
-export type { Repair } from "./topology/repairs.ts";
+export type { Repair } from "./topology/hooks.ts";
 
 /** The instances of a tenant. */
 export const instances = {

@@ -18,7 +18,7 @@ export type { AppGauges } from "./observe/metrics/vitals.ts";
 export { BulkActionRun } from "./operate/bulk/message.ts";
 export { bulkAction } from "./operate/bulk/workflow.ts";
 export { dispatch } from "./operate/letters/repair.ts";
-export type { Check } from "./reconcile/check.ts";
+export type { Check } from "./reconcile/scan.ts";
 export { Recorder } from "./recorder/recorder.ts";
 export { cellOf } from "./store/cells.ts";
 export { type Catalog, catalog } from "./topology/catalog.ts";

@@ -1,9 +1,9 @@
 import { defineLane, sendToLanes } from "millrace/lanes";
 import { lanes as engineLanes } from "millrace/operate";
+import type { LaneEnv } from "../../../packages/millrace/src/lanes/client.ts";
 import type { LaneDefinition, LaneLetter } from "../../../packages/millrace/src/lanes/definition.ts";
 import type { LaneLook } from "../../../packages/millrace/src/lanes/look.ts";
 import type { LaneSent } from "../../../packages/millrace/src/lanes/storage.ts";
-import type { LaneEnv } from "../../../packages/millrace/src/lanes/stub.ts";
 import { BATCH_SIZE, type Body, type Freed, LANES, type LaneName, RETRIES, type Told, type ToldLetter } from "./entries.ts";
 
 // The lanes whose process is killed. Their handlers report each delivery to the ledger, and fail if it refuses the message.

@@ -6,7 +6,7 @@ import { expect, onTestFinished } from "vitest";
 import { askerOf } from "../../../packages/millrace/cli/api-client.ts";
 import { startEngine } from "../../../packages/millrace/cli/local/engine-process.ts";
 import { freePort } from "../../../packages/millrace/cli/local/ports.ts";
-import { signInLink } from "../../../packages/millrace/cli/local/sign-in-link.ts";
+import { signInLink } from "../../../packages/millrace/cli/local/token.ts";
 import { REFUSED, startOutside } from "./outside.ts";
 
 interface Order {

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import page from "../../../docs/reconciliation.md?raw";
-import { engineChecks } from "../../../packages/millrace/src/reconcile/checks.ts";
+import { engineChecks } from "../../../packages/millrace/src/reconcile/walk.ts";
 import { app } from "../../../src/catalog.ts";
 import { checks } from "../../../src/systems/checks.ts";
 import { callerWith } from "../../api/client.ts";

@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type AlertChange, evaluate } from "../../../packages/millrace/src/alerts/evaluate.ts";
-import { MAX_GROUPS, type Reading } from "../../../packages/millrace/src/alerts/observations.ts";
+import { type AlertChange, evaluate, MAX_GROUPS, type Reading } from "../../../packages/millrace/src/alerts/evaluate.ts";
 import type { AlertRule } from "../../../packages/millrace/src/alerts/rule.ts";
 import { type Alert, groupOf } from "../../../packages/millrace/src/store/alerts.ts";
 import { type Look, naive } from "./model.ts";

@@ -4,7 +4,7 @@ import { instances, type Scope, tokens } from "millrace/operate";
 import { expect, it } from "vitest";
 import { raiseAlerts } from "../../../packages/millrace/src/alerts/raise.ts";
 import { ALERT_RULES } from "../../../packages/millrace/src/alerts/rules.ts";
-import type { Sample } from "../../../packages/millrace/src/observe/metrics/sample.ts";
+import type { Sample } from "../../../packages/millrace/src/observe/metrics/series.ts";
 import { app } from "../../probe/worker.ts";
 import { fresh, probeEnv, until } from "../harness.ts";
 import { calmly, receiver, run, vars } from "./raising.ts";

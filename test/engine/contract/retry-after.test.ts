@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { retryAfterMs } from "../../../packages/millrace/src/contract/retry-after.ts";
+import { retryAfterMs } from "../../../packages/millrace/src/contract/duration.ts";
 
 const NOW = Date.parse("2026-10-01T09:30:00.000Z");
 

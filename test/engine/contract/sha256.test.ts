@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { expect, it } from "vitest";
-import { sha256 } from "../../../packages/millrace/src/contract/sha256.ts";
+import { sha256 } from "../../../packages/millrace/src/contract/ids.ts";
 
 it("the engine's SHA-256 of any text equals the platform's", () => {
   for (const character of ["x", "é", "漢", "😀", "\0", "\ud800"]) {

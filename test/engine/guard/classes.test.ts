@@ -1,7 +1,7 @@
 import { defineStep, upstreamRefused } from "millrace";
 import { instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { HEARTBEAT_MS } from "../../../packages/millrace/src/guard/lease.ts";
+import { HEARTBEAT_MS } from "../../../packages/millrace/src/guard/claim.ts";
 import type { Done } from "../../../packages/millrace/src/guard/step.ts";
 import {
   behave,

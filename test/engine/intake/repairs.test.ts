@@ -4,7 +4,7 @@ import { actions, deadLetters, type Repair } from "millrace/operate";
 import { deliverTo, settleCounts } from "millrace/testing";
 import { catalog, dispatch, keeperOf } from "millrace/worker";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import type { RepairableLetter } from "../../../packages/millrace/src/topology/repairs.ts";
+import type { RepairableLetter } from "../../../packages/millrace/src/topology/hooks.ts";
 import { ProbeRouted, probeCommands, probeEvents } from "../../probe/messages.ts";
 import { probe } from "../../probe/workflows.ts";
 import { dieAt, event, fresh, keeperRound, operator, probeEnv, reaches, rows, until } from "../harness.ts";

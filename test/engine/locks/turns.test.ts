@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { FREE, type Presence, queued, renewed, settled, type Turns, without } from "../../../packages/millrace/src/locks/turns.ts";
+import { FREE, type Presence, queued, renewed, settled, type Turns, without } from "../../../packages/millrace/src/locks/lock.ts";
 
 const DAY_MS = 86_400_000;
 const COME_BACK_MS = 2_000;

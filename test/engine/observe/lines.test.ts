@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import page from "../../../docs/logs.md?raw";
-import { sampledAs } from "../../../packages/millrace/src/observe/log/line.ts";
+import { sampledAs } from "../../../packages/millrace/src/observe/log/instances.ts";
 import { behave, deliver, event, fresh, probeEnv, reaches, start, until } from "../harness.ts";
 import { runLab } from "../lab.ts";
 

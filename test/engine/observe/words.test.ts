@@ -1,5 +1,5 @@
 import { expect, it, vi } from "vitest";
-import { isExported } from "../../../packages/millrace/src/observe/traces/span.ts";
+import { isExported } from "../../../packages/millrace/src/observe/traces/exporter.ts";
 import { wordsOf } from "../../../packages/millrace/src/observe/words.ts";
 
 it("a deployed engine does not log the text of an upstream's answer, because it may repeat personal data of the request", () => {

@@ -1,7 +1,7 @@
 import { NonRetryableError } from "cloudflare:workflows";
 import { MillraceError } from "millrace";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import type { StepMode } from "../../../packages/millrace/src/contract/step-mode.ts";
+import type { StepMode } from "../../../packages/millrace/src/contract/step-names.ts";
 import type { Listener } from "../../probe/listener.ts";
 import { fresh, probeEnv, reaches, until } from "../harness.ts";
 import { errorOf, runLab } from "../lab.ts";

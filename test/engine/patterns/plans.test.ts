@@ -4,7 +4,7 @@ import { ids } from "millrace";
 import { instances, lanes } from "millrace/operate";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
-import type { LaneEnv } from "../../../packages/millrace/src/lanes/stub.ts";
+import type { LaneEnv } from "../../../packages/millrace/src/lanes/client.ts";
 import { app } from "../../probe/worker.ts";
 import { dieAt, expireLeases, fresh, happened, keeperRound, operator, probeEnv, reaches, rows, until } from "../harness.ts";
 import { world } from "./world.ts";

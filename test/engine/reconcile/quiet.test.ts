@@ -2,7 +2,7 @@ import type { Check } from "millrace/worker";
 import { expect, it } from "vitest";
 import { listDivergences } from "../../../packages/millrace/src/inspect/divergences.ts";
 import { readCounted } from "../../../packages/millrace/src/observe/metrics/folding.ts";
-import { readGauges } from "../../../packages/millrace/src/observe/metrics/gauges.ts";
+import { readGauges } from "../../../packages/millrace/src/observe/metrics/vitals.ts";
 import { dieAt, expireLeases, fresh, keeperRound, probeEnv, rows, start, statusOf, until } from "../harness.ts";
 import { lookAgain, walk, withDuties } from "./walking.ts";
 

@@ -1,6 +1,6 @@
 import { runInDurableObject } from "cloudflare:test";
 import { type Check, keeperOf } from "millrace/worker";
-import { engineChecks } from "../../../packages/millrace/src/reconcile/checks.ts";
+import { engineChecks } from "../../../packages/millrace/src/reconcile/walk.ts";
 import { app, type Keeper } from "../../probe/worker.ts";
 import { probeEnv, rows } from "../harness.ts";
 

@@ -8,8 +8,7 @@ import { workflowBinding } from "../../../packages/millrace/src/contract/binding
 import { signalId } from "../../../packages/millrace/src/contract/ids.ts";
 import { locks } from "../../../packages/millrace/src/reconcile/checks/objects.ts";
 import { wake } from "../../../packages/millrace/src/signals/assign.ts";
-import { queuesIn } from "../../../packages/millrace/src/topology/described.ts";
-import { missingIn } from "../../../packages/millrace/src/topology/missing.ts";
+import { missingIn, queuesIn } from "../../../packages/millrace/src/topology/described.ts";
 import { fresh, operator, probeEnv, rows } from "../harness.ts";
 
 const payload = z.object({ name: z.string() });

@@ -1,6 +1,6 @@
 import { errors, MillraceError, retryAfter, upstreamRefused } from "millrace";
 import { expect, it } from "vitest";
-import { nextDelayMs } from "../../../packages/millrace/src/workflow/delay.ts";
+import { nextDelayMs } from "../../../packages/millrace/src/workflow/step-attempts.ts";
 
 const HOUR_MS = 3_600_000;
 const POLICY = { limit: 5, delay: "10 seconds", backoff: "linear" } as const;

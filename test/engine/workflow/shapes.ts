@@ -1,5 +1,5 @@
 import { notRetryable, sql } from "millrace";
-import type { StepMode } from "../../../packages/millrace/src/contract/step-mode.ts";
+import type { StepMode } from "../../../packages/millrace/src/contract/step-names.ts";
 import type { LabCall } from "../../probe/lab.ts";
 import { ProbeDone, ProbeSignal } from "../../probe/messages.ts";
 import { effects } from "../../probe/workflows.ts";

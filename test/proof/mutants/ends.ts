@@ -2,12 +2,12 @@
 import { mutantsOf } from "./mutant.ts";
 
 const CRASHES = "test/engine/callbacks/crashes.test.ts";
-const OWED = "packages/millrace/src/callbacks/owed.ts";
+const OWED = "packages/millrace/src/callbacks/send-callback.ts";
 
 /** Ends that are not reported, or are reported to another caller. */
 export const ENDS = mutantsOf("ends", {
   "another bundle's non-retryable error is retried": {
-    file: "packages/millrace/src/workflow/step-error.ts",
+    file: "packages/millrace/src/workflow/step-attempts.ts",
     find: "error instanceof NonRetryableError || isByName(error)",
     put: "error instanceof NonRetryableError",
     killedBy: "test/engine/pass/final-errors.test.ts",
@@ -37,7 +37,7 @@ export const ENDS = mutantsOf("ends", {
     killedBy: CRASHES,
   },
   "all tenants' callbacks are signed with one secret": {
-    file: "packages/millrace/src/callbacks/secret.ts",
+    file: "packages/millrace/src/callbacks/send-callback.ts",
     find: '["callback secret", tenantId]',
     put: '["callback secret"]',
     killedBy: "test/engine/callbacks/callbacks.test.ts",

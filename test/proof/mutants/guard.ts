@@ -3,7 +3,7 @@ import { mutantsOf } from "./mutant.ts";
 
 const PASS = "packages/millrace/src/pass/pass.ts";
 const EFFECT = "packages/millrace/src/guard/effect.ts";
-const LEASE = "packages/millrace/src/guard/lease.ts";
+const LEASE = "packages/millrace/src/guard/claim.ts";
 
 /** Effects that happen too often or not at all, and replays that take another branch than the one before. */
 export const GUARD = mutantsOf("guard", {
@@ -98,7 +98,7 @@ export const GUARD = mutantsOf("guard", {
     killedBy: "test/engine/pass/held-back.test.ts",
   },
   "events of a restart replace the entries that the run wrote meanwhile": {
-    file: "packages/millrace/src/store/instances/left.ts",
+    file: "packages/millrace/src/store/instances/run.ts",
     find: "return sql`json_patch(json_patch(coalesce(caught, '{}'), ${forgotten}), ${more})`;",
     put: "return forgotten && more;",
     killedBy: "test/engine/pass/held-back.test.ts",

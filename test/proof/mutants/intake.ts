@@ -2,7 +2,7 @@
 import { mutantsOf } from "./mutant.ts";
 
 const TAKE = "packages/millrace/src/intake/consume/take.ts";
-const REUSED = "packages/millrace/src/intake/consume/capture-reused.ts";
+const REUSED = "packages/millrace/src/intake/consume/carry-on.ts";
 const OUTBOX = "packages/millrace/src/store/outbox.ts";
 const STATED = "packages/millrace/src/intake/accept/stated.ts";
 const STATED_TEST = "test/engine/intake/stated.test.ts";
@@ -70,13 +70,13 @@ export const INTAKE = mutantsOf("intake", {
     killedBy: "test/engine/intake/order.test.ts",
   },
   "a message with an acceptance proof is processed alone at any attempt": {
-    file: "packages/millrace/src/intake/accept/proof.ts",
+    file: "packages/millrace/src/intake/accept/accept.ts",
     find: "if (proof === undefined || attempts !== 1) return false;",
     put: "if (proof === undefined) return false;",
     killedBy: "test/engine/intake/keys.test.ts",
   },
   "a message with an acceptance proof is processed alone at any age": {
-    file: "packages/millrace/src/intake/accept/proof.ts",
+    file: "packages/millrace/src/intake/accept/accept.ts",
     find: "return age < PROOF_VALID_MS && said.length",
     put: "return age >= 0 && said.length",
     killedBy: "test/engine/intake/keys.test.ts",
@@ -118,7 +118,7 @@ export const INTAKE = mutantsOf("intake", {
     killedBy: STATED_TEST,
   },
   "a child waits for the slot of its own parent": {
-    file: "packages/millrace/src/guard/emit.ts",
+    file: "packages/millrace/src/guard/record.ts",
     find: "if (child) await assertStarts(env, child);",
     put: "",
     killedBy: "test/engine/workflow/child-start.test.ts",

@@ -2,9 +2,9 @@ import { mutantsOf } from "./mutant.ts";
 
 const LEAN = "packages/millrace/src/pass/lean.ts";
 const PLATFORM = "packages/millrace/src/workflow/platform.ts";
-const IN_PASS = "packages/millrace/src/workflow/in-pass.ts";
+const IN_PASS = "packages/millrace/src/pass/lean.ts";
 const INBOX = "packages/millrace/src/pass/inbox.ts";
-const PASSES = "packages/millrace/src/recorder/passes.ts";
+const PASSES = "packages/millrace/src/recorder/recorder.ts";
 const killedBy = "test/engine/pass/lean/steps.test.ts";
 
 /** Steps that a replay executes inline without permission, or without a record. */
@@ -70,7 +70,7 @@ export const LEAN_STEPS = mutantsOf("lean", {
     killedBy,
   },
   "an effect that is only in the replay's memory can be undone": {
-    file: "packages/millrace/src/guard/goes-lean.ts",
+    file: "packages/millrace/src/pass/lean.ts",
     find: "return !effect.undoable ||",
     put: "return effect !== undefined ||",
     killedBy,

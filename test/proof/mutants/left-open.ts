@@ -8,13 +8,13 @@ const READS = "test/engine/operate/cancel-reading.test.ts";
 /** Errors of an undo and of dry runs about effects that failed without a record. */
 export const LEFT_OPEN = mutantsOf("operators", {
   "an undo ignores a caught failure without a record": {
-    file: "packages/millrace/src/workflow/left-open.ts",
+    file: "packages/millrace/src/workflow/take-back.ts",
     find: "failed || cutOff.has(label)",
     put: "cutOff.has(label)",
     killedBy: "test/engine/operate/caught-unrecorded.test.ts",
   },
   "a run that has only failures without a record cannot be undone": {
-    file: "packages/millrace/src/store/instances/undoable.ts",
+    file: "packages/millrace/src/store/instances/run.ts",
     find: "(millrace_instances.undo IS NULL AND",
     put: "(false AND",
     killedBy: "test/engine/operate/caught-unrecorded.test.ts",

@@ -138,7 +138,7 @@ export const OPERATORS = mutantsOf("operators", {
     killedBy: "test/engine/operate/cut-off.test.ts",
   },
   "an undone effect is repeated by the undo's next replay": {
-    file: "packages/millrace/src/workflow/left-open.ts",
+    file: "packages/millrace/src/workflow/take-back.ts",
     find: "last.updated_at >= undoneSince",
     put: "last.updated_at < 0",
     killedBy: "test/engine/operate/cut-off.test.ts",
@@ -150,7 +150,7 @@ export const OPERATORS = mutantsOf("operators", {
     killedBy: "test/engine/operate/undo-refused-later.test.ts",
   },
   "a stopped run that has only interrupted effects cannot be undone": {
-    file: "packages/millrace/src/store/instances/undoable.ts",
+    file: "packages/millrace/src/store/instances/run.ts",
     find: "(status = 'terminated' AND EXISTS (",
     put: "(false AND EXISTS (",
     killedBy: "test/engine/operate/undo-stopped.test.ts",
@@ -222,7 +222,7 @@ export const OPERATORS = mutantsOf("operators", {
     killedBy: "test/proof/cases.test.ts",
   },
   "a deferred command is started without a check of its row": {
-    file: "packages/millrace/src/intake/accept/proof.ts",
+    file: "packages/millrace/src/intake/accept/accept.ts",
     find: "> ALONE_MS;",
     put: "> ALONE_MS && false;",
     killedBy: "test/engine/operate/cancel.test.ts",

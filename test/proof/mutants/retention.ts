@@ -32,7 +32,7 @@ export const RETENTION = mutantsOf("retention", {
     killedBy: TEST,
   },
   "an unhandled dead letter is deleted silently": {
-    file: "packages/millrace/src/keeper/forget-letters.ts",
+    file: "packages/millrace/src/keeper/retention.ts",
     find: "if (tenantId === null || catalog === undefined)",
     put: "if (tenantId === null || catalog !== null)",
     killedBy: "test/systems/facts/forgotten-letters.test.ts",
@@ -50,7 +50,7 @@ export const RETENTION = mutantsOf("retention", {
     killedBy: ARCHIVE,
   },
   "a copy of a crashed move is not removed": {
-    file: "packages/millrace/src/keeper/archive-instances.ts",
+    file: "packages/millrace/src/keeper/prune-instances.ts",
     find: "if (unfinished.length > 0)",
     put: "if (unfinished.length > 1)",
     killedBy: ARCHIVE,

@@ -40,7 +40,7 @@ export const SCHEDULES = mutantsOf("schedules", {
     killedBy: RACES,
   },
   "a requested run becomes another run once its schedule has another command": {
-    file: "packages/millrace/src/schedules/run-now.ts",
+    file: "packages/millrace/src/schedules/change.ts",
     find: "provided: isHandRun(named, run),",
     put: "provided: sql`true`,",
     killedBy: RACES,

@@ -1,7 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the searched text is source, with the placeholders of its SQL.
 import { mutantsOf } from "./mutant.ts";
 
-const REFUSED = "packages/millrace/src/store/inbox/refuse-skip.ts";
+const REFUSED = "packages/millrace/src/store/inbox/claim.ts";
 const REFUSED_TEST = "test/engine/operate/skip-refused.test.ts";
 
 /** An operator's decisions about a step that blocks an undo or a run. */
@@ -31,7 +31,7 @@ export const SKIPS = mutantsOf("operators", {
     killedBy: "test/engine/operate/undo-left-alone.test.ts",
   },
   "an effect that an undo is to leave unchanged is repeated": {
-    file: "packages/millrace/src/workflow/found.ts",
+    file: "packages/millrace/src/workflow/take-back.ts",
     find: 'return state === "failed" && token === "operator";',
     put: 'return state === "failed" && token === "operator" && arguments[0].epoch === 1;',
     killedBy: "test/engine/operate/undo-left-alone.test.ts",
@@ -85,7 +85,7 @@ export const SKIPS = mutantsOf("operators", {
     killedBy: "test/engine/operate/undo-skip-refused.test.ts",
   },
   "an error suggests to enter an output when there is no record": {
-    file: "packages/millrace/src/pass/confirmed-output.ts",
+    file: "packages/millrace/src/pass/failure.ts",
     find: '(state === "failed" && course.hasSettled(labelOf(step, item), false))',
     put: 'state === "failed"',
     killedBy: REFUSED_TEST,

@@ -71,7 +71,7 @@ export const TENANTS = mutantsOf("tenants", {
     killedBy: "test/app/doors.test.ts",
   },
   "any operator can run a scheduled command": {
-    file: "packages/millrace/src/schedules/run-now.ts",
+    file: "packages/millrace/src/schedules/change.ts",
     find: "  assertMayAsk(catalog, by, schedule.command);\n",
     put: "",
     killedBy: "test/app/doors.test.ts",

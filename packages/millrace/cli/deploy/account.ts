@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Refusal } from "../command.ts";
 import type { Project } from "../project.ts";
 import { oneLine } from "../terminal.ts";
-import { runProjectWrangler } from "./wrangler.ts";
+import { runProjectWrangler } from "./resources.ts";
 
 /** Maximum number of attempts at a request that Cloudflare rate-limits. */
 const TRIES = 4;

@@ -8,7 +8,7 @@ import { shown } from "../local/wrangler.ts";
 import { DATABASE, ENGINE_MIGRATIONS, type Migration, type Project } from "../project.ts";
 import { configOf, readConfig } from "../wiring/config.ts";
 import type { Account } from "./account.ts";
-import { type Run, runProjectWrangler } from "./wrangler.ts";
+import { type Run, runProjectWrangler } from "./resources.ts";
 
 /** Locks the project, so that no second deployment starts. Returns a function that releases the lock. */
 export function lockDeployment(project: Project): () => void {

@@ -6,7 +6,7 @@ import { Writable } from "node:stream";
 import { parseEnv } from "node:util";
 import { type ParseError, parse } from "jsonc-parser";
 import { Refusal } from "../command.ts";
-import { settingsIn } from "../disk.ts";
+import { settingsIn } from "../terminal.ts";
 import { KEY } from "./resources.ts";
 
 /**

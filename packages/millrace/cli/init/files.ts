@@ -17,8 +17,8 @@ import {
 } from "node:fs";
 import { dirname } from "node:path";
 import { Refusal } from "../command.ts";
-import { errorWords } from "../disk.ts";
 import { shown } from "../local/wrangler.ts";
+import { errorWords } from "../terminal.ts";
 
 /**
  * The text of a file, converted to Unix line ends and without a byte order mark. `as` converts a changed text to the file's line ends and

@@ -3,8 +3,8 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } 
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { Refusal } from "../command.ts";
-import { isOfDisk } from "../disk.ts";
 import { cellsOf, DATABASE, type Migration, type Project } from "../project.ts";
+import { isOfDisk } from "../terminal.ts";
 import { configOf, type D1, readConfig } from "../wiring/config.ts";
 import { insertToken } from "./token.ts";
 import { shown } from "./wrangler.ts";

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { Refusal } from "../command.ts";
-import { settingsIn } from "../disk.ts";
+import { settingsIn } from "../terminal.ts";
 import { shown } from "./wrangler.ts";
 
 /**

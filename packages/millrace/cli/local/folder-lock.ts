@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSyn
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { Refusal } from "../command.ts";
-import { isOfDisk } from "../disk.ts";
+import { isOfDisk } from "../terminal.ts";
 import { endGroup, groupOf, startOf } from "./processes.ts";
 
 /** The content of a lock file: the process id and the start time of the command, and the process group of the engine. */

@@ -1,4 +1,4 @@
-import { callOf } from "../operate/usage.ts";
+import { callOf } from "../operate/arguments.ts";
 import { oneLine, paint } from "../terminal.ts";
 import { TENANT } from "../token/request.ts";
 import { Storm } from "./storm.ts";

@@ -3,7 +3,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs, parseEnv } from "node:util";
-import { settingsIn } from "../disk.ts";
+import { settingsIn } from "../terminal.ts";
 import "./lighter-start.ts";
 import { BUNDLE, miniflare } from "./miniflare.ts";
 

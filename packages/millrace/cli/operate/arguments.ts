@@ -2,8 +2,7 @@ import { parseArgs } from "node:util";
 import { nearest } from "../../src/contract/nearest.ts";
 import { Misuse } from "../command.ts";
 import { whatIsWrong } from "../options.ts";
-import { COMMON, callOf } from "./usage.ts";
-import { NO_VERB, type Noun, type Option, type Verb } from "./verb.ts";
+import type { AskedApi } from "./api.ts";
 import { textOf } from "./words.ts";
 
 export interface Typed {
@@ -78,3 +77,76 @@ export async function tokenIn(typed: string | undefined): Promise<string | undef
   if (!/^@.|^-$/.test(typed)) throw new Misuse("--token is @FILE, or - for standard input: other users of the machine can see arguments.");
   return (await textOf("token", typed)).trim();
 }
+
+/** The options that every command has. */
+export const COMMON: Readonly<Record<string, Option>> = {
+  json: { says: "print the JSON answer of the API" },
+  url: { value: "ADDRESS", says: "the engine; default MILLRACE_URL, or the local one" },
+  token: { value: "@FILE", says: "the file of the token, or - for standard input; default MILLRACE_TOKEN, or the local one" },
+};
+
+export function callOf(...words: readonly string[]): string {
+  return ["npx millrace", ...words].join(" ");
+}
+
+export function nounUsage(name: string, noun: Noun): string {
+  const alone = noun[NO_VERB];
+  if (alone) return verbUsage(name, alone);
+  const calls = Object.entries(noun).map(([word, { takes, does }]) => [[name, word, ...(takes ? [takes] : [])].join(" "), does] as const);
+  return [`Usage: ${callOf(name, "<verb>")} [options].`, "", ...aligned(calls), "", "For the options of a command, add --help."].join("\n");
+}
+
+export function verbUsage(name: string, { takes, does, note, options = {} }: Verb): string {
+  const call = callOf(name, ...(takes ? [takes] : []));
+  return [
+    `Usage: ${call} [options]. ${does}.${note === undefined ? "" : ` ${note}`}`,
+    "",
+    ...aligned(Object.entries({ ...options, ...COMMON }).map(optionLine)),
+  ].join("\n");
+}
+
+function optionLine([name, { value, says }]: [string, Option]): [string, string] {
+  const no = value === undefined && /\bfalse\b|Default true/i.test(says) ? "[no-]" : "";
+  return [`--${no}${name}${value === undefined ? "" : ` ${value}`}`, says];
+}
+
+function aligned(lines: readonly (readonly [string, string])[]): string[] {
+  const width = Math.max(...lines.map(([left]) => left.length));
+  return lines.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`);
+}
+
+/** An option of a verb. An option without `value` is a flag. */
+export interface Option {
+  readonly value?: string;
+  /** The possible values of the option, if the list of possible values is short and fixed. */
+  readonly values?: readonly string[];
+  readonly says: string;
+}
+
+export interface Verb {
+  /** The placeholders of the verb's arguments, such as `LANE KEY`. */
+  readonly takes?: string;
+  /** A sentence that describes the verb in the help, without the full stop. */
+  readonly does: string;
+  /** A sentence that describes the verb's arguments in the help. */
+  readonly note?: string;
+  readonly options?: Readonly<Record<string, Option>>;
+  run(asked: Asked): Promise<number>;
+}
+
+export interface Asked {
+  /** The typed arguments, in the order of `takes`. */
+  readonly words: readonly string[];
+  readonly api: AskedApi;
+  readonly isJson: boolean;
+  readonly stop: AbortSignal;
+  text(option: string): string | undefined;
+  isSet(option: string): boolean;
+  /** The value of a flag: false for `--no-…`. */
+  flag(option: string): boolean | undefined;
+}
+
+/** The verbs of a noun, by name. If a noun has only one command and no verbs, its command has the key NO_VERB. */
+export type Noun = Readonly<Record<string, Verb>>;
+
+export const NO_VERB = "";

@@ -1,8 +1,8 @@
 import type { Instance, InstanceDetail, Letter } from "./api.ts";
+import type { Asked, Option } from "./arguments.ts";
 import { correctLetter, type Replayed, sayLetter, sayReplayed } from "./dead-letters.ts";
 import { sayInstance, whyOf } from "./instance-words.ts";
 import type { Shown } from "./list.ts";
-import type { Asked, Option } from "./verb.ts";
 import { sayJson } from "./words.ts";
 
 /** The options and texts that a CLI command adds to the API operation that it calls. */

@@ -2,9 +2,8 @@ import { Misuse } from "../command.ts";
 import { COMMANDS } from "../names.js";
 import { wantsHelp } from "../options.ts";
 import { say } from "../terminal.ts";
+import { COMMON, NO_VERB, type Verb } from "./arguments.ts";
 import { NOUNS } from "./nouns.ts";
-import { COMMON } from "./usage.ts";
-import { NO_VERB, type Verb } from "./verb.ts";
 
 const USAGE =
   "Usage: npx millrace completion bash|zsh|fish. Prints the completion of millrace, such as for: source <(npx millrace completion bash)";

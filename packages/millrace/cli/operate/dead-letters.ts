@@ -1,10 +1,9 @@
 import { Misuse, Refusal } from "../command.ts";
 import { oneLine, paint, say } from "../terminal.ts";
 import type { Letter, ReplayAnswer } from "./api.ts";
+import { type Asked, callOf } from "./arguments.ts";
 import { sayFacts } from "./list.ts";
 import { issueLines } from "./refusal.ts";
-import { callOf } from "./usage.ts";
-import type { Asked } from "./verb.ts";
 import { ago, moment, shownJson, tell, typedJson } from "./words.ts";
 
 /** Prints a dead letter with its message, the expected result of a replay, and possible next commands. */

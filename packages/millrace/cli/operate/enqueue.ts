@@ -1,11 +1,10 @@
 import { Misuse, Refusal } from "../command.ts";
 import { oneLine, say } from "../terminal.ts";
 import type { Accepted, Checked } from "./api.ts";
+import { type Asked, callOf, NO_VERB, type Noun } from "./arguments.ts";
 import { NOT_COME_TO_IT, WAIT, waitFor } from "./follow.ts";
 import { quoted } from "./generic.ts";
 import { problemLines } from "./refusal.ts";
-import { callOf } from "./usage.ts";
-import { type Asked, NO_VERB, type Noun } from "./verb.ts";
 import { moment, sayJson, tell, typedJson } from "./words.ts";
 
 const KEY = /^[\x20-\x7e]{1,500}$/;

@@ -1,11 +1,10 @@
 import { oneLine, say } from "../terminal.ts";
 import type { Instance, InstanceDetail } from "./api.ts";
+import { type Asked, callOf, type Verb } from "./arguments.ts";
 import { heardOf, type StreamEvent } from "./events.ts";
 import { nextLines, standing } from "./instance-words.ts";
+import { instanceId } from "./list.ts";
 import { progressLine, type StepEvent, type StepProgress, StepTeller } from "./step-words.ts";
-import { callOf } from "./usage.ts";
-import type { Asked, Verb } from "./verb.ts";
-import { instanceId } from "./which.ts";
 import { sayJson, shownJson, tell } from "./words.ts";
 
 /** The exit code of `--wait` if the run ended without success or waits for an operator. */

@@ -1,17 +1,14 @@
 import { PLAN_VERDICTS } from "../../src/contract/plan-verdicts.ts";
 import type { Problem } from "../api-client.ts";
 import { Misuse, Refusal } from "../command.ts";
-import { tableLines } from "../table.ts";
-import { oneLine, paint, say } from "../terminal.ts";
+import { oneLine, paint, say, tableLines } from "../terminal.ts";
 import type { RetryAnswer } from "./api.ts";
+import { type Asked, COMMON, callOf, type Option, type Verb } from "./arguments.ts";
 import { COMFORTS } from "./comforts.ts";
 import { WAIT, waitFor } from "./follow.ts";
-import { type Page, sayFacts, sayPage } from "./list.ts";
+import { instanceId, type Page, sayFacts, sayPage, timeOf } from "./list.ts";
 import type { Field, Operation } from "./operations.ts";
 import { problemLines } from "./refusal.ts";
-import { COMMON, callOf } from "./usage.ts";
-import type { Asked, Option, Verb } from "./verb.ts";
-import { instanceId, timeOf } from "./which.ts";
 import { sayJson, stepName, tell, typedJson } from "./words.ts";
 
 /** The fields of an operation's answer that the CLI reads. */

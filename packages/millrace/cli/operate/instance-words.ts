@@ -1,8 +1,7 @@
 import { oneLine, paint, say } from "../terminal.ts";
 import type { Instance, InstanceDetail, StepList } from "./api.ts";
+import { type Asked, callOf } from "./arguments.ts";
 import { sayFacts, sayTable } from "./list.ts";
-import { callOf } from "./usage.ts";
-import type { Asked } from "./verb.ts";
 import { ago, lasting, moment, shellWord, shownJson, tell } from "./words.ts";
 
 export function standing(instance: Instance): string {

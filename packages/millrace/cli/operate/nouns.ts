@@ -1,9 +1,9 @@
 import { OPERATIONS } from "../names.js";
+import { NO_VERB, type Noun } from "./arguments.ts";
 import { enqueue } from "./enqueue.ts";
 import { tail } from "./follow.ts";
 import { verbOf } from "./generic.ts";
 import type { Operation } from "./operations.ts";
-import { NO_VERB, type Noun } from "./verb.ts";
 
 export function nounsOf(operations: readonly Operation[]): Record<string, Noun> {
   const nouns: Record<string, Noun> = {};

@@ -6,13 +6,11 @@ import { COMMANDS } from "../names.js";
 import { wantsHelp } from "../options.ts";
 import { say } from "../terminal.ts";
 import { askedApi } from "./api.ts";
-import { mayHave, readTyped, tokenIn, verbIn } from "./arguments.ts";
+import { mayHave, type Noun, nounUsage, readTyped, tokenIn, verbIn, verbUsage } from "./arguments.ts";
 import { completion } from "./completion.ts";
 import { NOUNS, nounsOf } from "./nouns.ts";
 import { operationsIn } from "./operations.ts";
 import { inWords } from "./refusal.ts";
-import { nounUsage, verbUsage } from "./usage.ts";
-import type { Noun } from "./verb.ts";
 
 /** `npx millrace NOUN VERB`: calls the HTTP API of an engine. */
 export async function operate({ args: [typed = "", ...args], stop }: Call): Promise<number> {

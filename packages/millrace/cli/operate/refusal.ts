@@ -4,7 +4,7 @@ import { Refusal } from "../command.ts";
 import { shown } from "../local/wrangler.ts";
 import { OPERATIONS } from "../names.js";
 import { oneLine } from "../terminal.ts";
-import { callOf } from "./usage.ts";
+import { callOf } from "./arguments.ts";
 
 export function inWords(error: unknown, engine: AskedEngine): unknown {
   if (!(error instanceof ApiRefusal) || error.problem === undefined) return error;

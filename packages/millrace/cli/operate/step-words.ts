@@ -1,6 +1,6 @@
 import { oneLine } from "../terminal.ts";
 import type { Instance } from "./api.ts";
-import { callOf } from "./usage.ts";
+import { callOf } from "./arguments.ts";
 import { lasting, moment } from "./words.ts";
 
 export interface StepEvent {

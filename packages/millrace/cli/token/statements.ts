@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
+import type { Statement } from "millrace";
 import { newToken } from "../../src/contract/token.ts";
 import { type Action, auditDone } from "../../src/store/actions.ts";
 import { placeTenants, selectCells } from "../../src/store/cells.ts";
 import { grantToken, removeFamily, removeToken, selectFamilyOwner, selectOwner, selectTokensOf } from "../../src/store/tokens.ts";
 import type { Mint, Revoke } from "./request.ts";
-import { asText } from "./sql-text.ts";
 
 const DAY_MS = 86_400_000;
 const MOST_LISTED = 1000;
@@ -49,3 +49,18 @@ export function revokeStatements(
 function action(verb: "mint" | "revoke", target: string, reason: string, detail: Record<string, unknown>): Action {
   return { id: randomUUID(), verb, target, instanceId: null, reason: reason.slice(0, 500), detail };
 }
+
+/** Converts statements to one SQL string without parameters, for wrangler. */
+export function asText(...statements: readonly Statement[]): string {
+  return statements
+    .map(({ text, params }) => text.trim().replaceAll(/\?(\d+)/g, (_, place) => literal(params[Number(place) - 1])))
+    .join("; ");
+}
+
+/** Converts a string to a hex literal, so that no shell or parser interprets a quote or semicolon in the string. */
+function literal(value: Statement["params"][number] | undefined): string {
+  if (typeof value !== "string") return String(value ?? "NULL");
+  return PLAIN.test(value) ? `'${value}'` : `CAST(x'${Buffer.from(value, "utf8").toString("hex")}' AS TEXT)`;
+}
+
+const PLAIN = /^[a-z0-9_ ]*$/;

@@ -2,8 +2,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type ParseError, parse, printParseErrorCode } from "jsonc-parser";
 import { parse as parseToml, TomlError } from "smol-toml";
 import { Refusal } from "../command.ts";
-import { settingsIn } from "../disk.ts";
 import { shown } from "../local/wrangler.ts";
+import { settingsIn } from "../terminal.ts";
 
 /** A queue consumer in the configuration. If a number is missing, the platform's default applies. */
 export interface ConfiguredConsumer {

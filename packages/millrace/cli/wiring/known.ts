@@ -1,3 +1,6 @@
+import { registerHooks } from "node:module";
+import { posix } from "node:path";
+
 /** The definitions that the sources contain: the catalog, the exports of the Worker, and all other exported definitions. */
 export interface Known {
   consumers: KnownConsumer[];
@@ -57,4 +60,36 @@ export type Look = { known: Known } | { error: string; at: string | undefined; t
 export function placeIn(stack: string, sources: string): string | undefined {
   const places = [...stack.matchAll(/\(?(?:file:\/\/)?(\/[^\s():]+:\d+)(?::\d+)?\)?$/gm)].map(([, place = ""]) => place);
   return places.find((place) => place.startsWith(`${sources}/`) && !/\/(?:node_modules|\.millrace)\//.test(place));
+}
+
+/** The name of the binding for a workflow or queue, such as `PLACE_ORDER` for `place-order`. */
+export const upper = (name: string) => name.replaceAll("-", "_").toUpperCase();
+
+export const pascal = (name: string) => name.replaceAll(/(?:^|-)([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+
+export const camel = (name: string) => pascal(name).replace(/^./, (letter) => letter.toLowerCase());
+
+export function pathFrom(importer: string, file: string): string {
+  const path = posix.relative(posix.dirname(importer), file);
+  return path.startsWith(".") ? path : `./${path}`;
+}
+
+export const isLane = (queue: string) => queue.startsWith("lane:");
+
+export const ownName = (queue: string) => queue.replace(/^lane:/, "");
+
+/** Substitutes for the platform's modules, which are sufficient to load the sources. */
+const PLATFORM = `class Base {}
+  export { Base as DurableObject, Base as RpcTarget, Base as WorkerEntrypoint, Base as WorkflowEntrypoint };
+  export class NonRetryableError extends Error {}
+  export const env = {}, exports = {}, waitUntil = () => undefined;`;
+
+/** Replaces the platform's modules in this process. */
+export function standIn(): void {
+  registerHooks({
+    resolve: (name, context, next) =>
+      name.startsWith("cloudflare:")
+        ? { url: `data:text/javascript,${encodeURIComponent(PLATFORM)}`, format: "module", shortCircuit: true }
+        : next(name, context),
+  });
 }

@@ -9,8 +9,8 @@ import {
   type KnownWorkflow,
   type Look,
   placeIn,
+  standIn,
 } from "./known.ts";
-import { standIn } from "./platform.ts";
 // zod is loaded in advance, because most sources import it.
 import "zod";
 

@@ -1,7 +1,6 @@
 import { DATABASE } from "../project.ts";
 import type { Config, ConfiguredConsumer } from "./config.ts";
-import type { Known, KnownConsumer } from "./known.ts";
-import { camel, isLane, pascal, pathFrom, upper } from "./names.ts";
+import { camel, isLane, type Known, type KnownConsumer, pascal, pathFrom, upper } from "./known.ts";
 import { lineAt, type Source } from "./sources.ts";
 import { unconsumed } from "./unconsumed.ts";
 

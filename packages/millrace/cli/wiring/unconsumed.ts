@@ -1,5 +1,4 @@
-import type { Known } from "./known.ts";
-import { camel, ownName, pathFrom } from "./names.ts";
+import { camel, type Known, ownName, pathFrom } from "./known.ts";
 import { lineAt, type Source } from "./sources.ts";
 
 /** The file that messages suggest for consumers, if the Worker does not call millrace(). */

@@ -8,7 +8,7 @@ import { scheduler } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import type { Between, Code } from "../../src/check/between.ts";
 import type { AnyWorkflow, Deployment, RunRecord, walkRecord as walk } from "../../src/check/walk.ts";
-import { standIn } from "./platform.ts";
+import { standIn } from "./known.ts";
 
 interface Catalog extends Deployment {
   readonly workflows: readonly AnyWorkflow[];

@@ -1,8 +1,8 @@
 import { join, resolve } from "node:path";
 import { parseEnv } from "node:util";
-import { isOfDisk, settingsIn } from "../disk.ts";
 import { shown } from "../local/wrangler.ts";
 import { type Project, sourcesOf } from "../project.ts";
+import { isOfDisk, settingsIn } from "../terminal.ts";
 import { type Config, configOf, readSavedConfig } from "./config.ts";
 import { Loader } from "./loader.ts";
 import { type Mistake, mistakesIn, unbound, unloaded } from "./mistakes.ts";

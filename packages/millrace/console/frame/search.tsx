@@ -2,8 +2,7 @@ import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hook
 import { type Answer, get } from "../data/api.ts";
 import type { Problem } from "../data/problem.ts";
 import { ProblemNote } from "../parts/page.tsx";
-import { useKeys } from "./keys.ts";
-import { go, hrefOf, Link, usePlace } from "./router.tsx";
+import { go, hrefOf, Link, useKeys, usePlace } from "./router.tsx";
 
 type Found = Answer<"/v1/search">["items"][number];
 

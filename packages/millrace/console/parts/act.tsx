@@ -8,8 +8,8 @@ import { session } from "../data/session.ts";
 import { AGAIN_MS, useShown } from "../data/use-data.ts";
 import { go } from "../frame/router.tsx";
 import { Dialog } from "./dialog.tsx";
-import { Icon } from "./icon.tsx";
 import { Button, ProblemNote } from "./page.tsx";
+import { Icon } from "./text.tsx";
 
 interface ActProps<Plan, Done> {
   title: string;

@@ -1,4 +1,6 @@
+import type { Answer } from "../data/api.ts";
 import { hrefOf } from "../frame/router.tsx";
+import { seconds } from "./text.tsx";
 
 interface Rule {
   says: string;
@@ -53,4 +55,16 @@ export function groupOf(labels: Readonly<Record<string, string>>): string {
   return Object.entries(labels)
     .map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`)
     .join(", ");
+}
+
+type Queue = Answer<"/v1/catalog">["queues"][number];
+
+export function policyOf({ retries, batch_size, batch_wait_seconds, concurrency, is_lane, has_priorities }: Queue) {
+  const { limit, initial_seconds: initial, max_seconds: most } = retries;
+  return {
+    Retries: limit === 0 ? "none" : `${limit}, ${seconds(initial)} to ${seconds(most)}`,
+    Batch: is_lane ? "1" : `${batch_size}${batch_wait_seconds > 0 ? ` or ${seconds(batch_wait_seconds)}` : ""}`,
+    Concurrency: `${concurrency}${is_lane ? " per key" : ""}`,
+    Priorities: has_priorities ? "yes" : "no",
+  };
 }

@@ -4,7 +4,7 @@ import { useData } from "../data/use-data.ts";
 import { writtenJson } from "../data/written.ts";
 import { hrefOf, Link } from "../frame/router.tsx";
 import { Act } from "./act.tsx";
-import type { Asker } from "./ask.tsx";
+import type { Asker } from "./dialog.tsx";
 import { Folded, Json } from "./json.tsx";
 import { Button } from "./page.tsx";
 import { Moment, Name } from "./text.tsx";

@@ -4,8 +4,7 @@ import { useCell } from "../data/cell.ts";
 import type { Problem } from "../data/problem.ts";
 import { may, session } from "../data/session.ts";
 import type { Pages as Loaded } from "../data/use-data.ts";
-import { useWalk } from "../frame/keys.ts";
-import { hrefOf, Link } from "../frame/router.tsx";
+import { hrefOf, Link, useWalk } from "../frame/router.tsx";
 
 export interface ListProps<Row> {
   pages: Loaded<Row>;

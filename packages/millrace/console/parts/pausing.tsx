@@ -4,7 +4,7 @@ import { may } from "../data/session.ts";
 import { useData } from "../data/use-data.ts";
 import { hrefOf, Link } from "../frame/router.tsx";
 import { Act, Check } from "./act.tsx";
-import { type Asker, useActs } from "./ask.tsx";
+import { type Asker, useActs } from "./dialog.tsx";
 import { Button } from "./page.tsx";
 import { Status } from "./status.tsx";
 import { Ago, Text } from "./text.tsx";

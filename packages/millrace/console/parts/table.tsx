@@ -1,8 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { cell, useCell } from "../data/cell.ts";
-import { useKeys } from "../frame/keys.ts";
-import { go } from "../frame/router.tsx";
+import { go, useKeys } from "../frame/router.tsx";
 import { List, type ListProps } from "./page.tsx";
 import { zone } from "./text.tsx";
 

@@ -1,8 +1,9 @@
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { useCell } from "../data/cell.ts";
 import { clock } from "../data/clock.ts";
-import { remembered } from "../data/remembered.ts";
+import { remembered } from "../data/session.ts";
+import "./wide.css";
 
 /** The time zone of all shown times. When the user changes the time zone, the frame renders the screen again. */
 export const zone = remembered<"local" | "utc">("zone", "local");
@@ -152,5 +153,68 @@ export function Bar({ share, children }: { share: number; children: ComponentChi
     <span class="bar" style={{ "--share": Math.max(0, Math.min(1, share)) }}>
       {children}
     </span>
+  );
+}
+
+/** The minimum scale of a picture. A picture that is too wide at this scale can be scrolled. */
+const SMALLEST = 0.7;
+
+/** Marks the sides on which a box can be scrolled to more content. The mark is on the box, or on another element. */
+export function markEdges(box: HTMLElement | null, marked: HTMLElement | null | undefined = box): void {
+  if (!box || !marked) return;
+  const { scrollLeft, scrollWidth, clientWidth } = box;
+  marked.dataset.more = [scrollLeft > 1 && "left", scrollLeft + clientWidth < scrollWidth - 1 && "right"].filter(Boolean).join(" ");
+}
+
+interface WideProps {
+  label: string;
+  class?: string;
+  width: number;
+  children: (scale: number) => ComponentChildren;
+}
+
+/**
+ * Shows a picture that is scaled to the available width. If the picture is too wide, it can be scrolled, also with keys, and its edge
+ * fades.
+ */
+export function Wide({ label, class: name = "", width, children }: WideProps) {
+  const box = useRef<HTMLElement>(null);
+  const [room, setRoom] = useState(0);
+  const fit = room > 0 && width > 0 ? room / width : 1;
+  const scale = fit >= SMALLEST && fit < 1 ? fit : 1;
+  const look = () => markEdges(box.current);
+  useEffect(() => {
+    if (!box.current) return;
+    const watch = new ResizeObserver(([entry]) => setRoom(entry?.contentRect.width ?? 0));
+    watch.observe(box.current);
+    return () => watch.disconnect();
+  }, []);
+  useEffect(look, [room, width, scale]);
+  return (
+    <>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content needs keyboard access */}
+      <section ref={box} class={`wide ${name}`} tabIndex={0} aria-label={label} onScroll={look}>
+        {children(scale)}
+      </section>
+      {scale === 1 && fit < 1 && <p class="quiet wider">Wider than this window: scroll sideways, with ← and → when it has the focus.</p>}
+    </>
+  );
+}
+
+/** Icons as SVG paths on a grid of 16 by 16. They are not characters, because a font may lack the characters. */
+const DRAWN = {
+  close: "M4 4l8 8M12 4l-8 8",
+  light:
+    "M8 5.2a2.8 2.8 0 1 0 0 5.6 2.8 2.8 0 0 0 0-5.6zM8 1.5v1.2M8 13.3v1.2M1.5 8h1.2M13.3 8h1.2M3.4 3.4l.9.9M11.7 11.7l.9.9M12.6 3.4l-.9.9M4.3 11.7l-.9.9",
+  dark: "M13 9.6A5.6 5.6 0 0 1 6.4 3 5.6 5.6 0 1 0 13 9.6z",
+  warning: "M8 2.2L14.3 13.3H1.7zM8 6.6v3.2M8 11.4v.2",
+  system: "M8 2.5a5.5 5.5 0 1 0 0 11zM8 2.5a5.5 5.5 0 0 1 0 11",
+} as const;
+
+export function Icon({ name }: { name: keyof typeof DRAWN }) {
+  return (
+    <svg class="icon" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">
+      <path d={DRAWN[name]} />
+    </svg>
   );
 }

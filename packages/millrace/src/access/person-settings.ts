@@ -1,6 +1,6 @@
 import { inDevelopment } from "../contract/development.ts";
+import { isTenant } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { isTenant } from "../contract/tenant.ts";
 import { isScope } from "../contract/token.ts";
 
 /** The variables for Cloudflare Access. The engine accepts callers from Access only if `ACCESS_TEAM` and `ACCESS_AUD` are set. */

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
-import { sealed, unsealed } from "../contract/sealed.ts";
+import { sealed, unsealed } from "../contract/token.ts";
 import type { Operator } from "../store/actions.ts";
 import { findTokenById } from "./find-token.ts";
 import { isPersonId } from "./person.ts";

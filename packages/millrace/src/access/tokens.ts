@@ -1,18 +1,17 @@
 import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { isVisible } from "../contract/chosen-name.ts";
+import { isTenant } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { rowOf, timestamp } from "../contract/row.ts";
 import { type Statement, sql } from "../contract/sql.ts";
-import { isTenant } from "../contract/tenant.ts";
 import { characterCount } from "../contract/text.ts";
 import { isScope, newToken } from "../contract/token.ts";
 import { type Action, applied, audit, auditDone, type Operator } from "../store/actions.ts";
 import { cellOf } from "../store/cells.ts";
-import { namedBatch } from "../store/d1/named.ts";
+import { namedBatch, positionBy, rowPage, selectRows } from "../store/d1/named.ts";
 import type { Page, PageRequest } from "../store/d1/paging.ts";
 import { query } from "../store/d1/retry.ts";
-import { positionBy, rowPage, selectRows } from "../store/d1/rows.ts";
 import {
   insertToken,
   isFamilyThere,

@@ -1,11 +1,11 @@
 import * as z from "zod";
 import { address } from "../contract/address.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
+import { isTenant } from "../contract/envelope.ts";
 import { messageId } from "../contract/ids.ts";
 import { defineEvent } from "../contract/message.ts";
 import { defineQueue, queueFor } from "../contract/queue.ts";
 import { sayUnmeant } from "../contract/settings.ts";
-import { isTenant } from "../contract/tenant.ts";
 import { newTrace } from "../contract/trace.ts";
 import { type Alert, SEVERITIES } from "../store/alerts.ts";
 import type { Outgoing } from "../store/outbox.ts";

@@ -1,12 +1,13 @@
-import type { EngineEnv } from "../contract/bindings.ts";
+import { type EngineEnv, isElsewhere, queueBinding, workflowBinding } from "../contract/bindings.ts";
 import { readCells } from "../contract/cells.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import { NOWHERE } from "../contract/elsewhere.ts";
 import { messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
-import type { Portion } from "../contract/patience.ts";
 import { sayUnmeant } from "../contract/settings.ts";
-import { unavailableCell } from "../observe/metrics/gauges.ts";
+import { fragment, now, type Statement, sql } from "../contract/sql.ts";
+import type { Portion } from "../contract/within.ts";
+import { unavailableCell } from "../observe/metrics/vitals.ts";
 import { relay } from "../recorder/relay.ts";
 import {
   type Alert,
@@ -15,24 +16,24 @@ import {
   dropAlerts,
   isOvertaken,
   isSpoiled,
+  OTHERS,
   removeSpoiled,
   selectKnown,
   writeAlerts,
 } from "../store/alerts.ts";
 import { cellOf } from "../store/cells.ts";
 import { atomically, query } from "../store/d1/retry.ts";
-import { selectEscalations } from "../store/dead-letters.ts";
+import { selectEscalated, selectEscalations } from "../store/dead-letters.ts";
+import { EXAMPLES, MAX_COUNTED } from "../store/health.ts";
 import { insertOutgoing, type Outgoing } from "../store/outbox.ts";
+import { selectTripped } from "../store/pauses.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { type AlertVars, CHANNELS, type ChannelName, channelOf } from "./channels.ts";
-import { evaluate, type Step } from "./evaluate.ts";
-import { isHeard, sendersOf } from "./heard.ts";
-import { alertsTenant, isOwn, messageOfNotice, noticeOf } from "./notice.ts";
-import type { Reading } from "./observations.ts";
-import { readOccurrences, withExamples } from "./occurrences.ts";
-import { consoleOf } from "./place.ts";
+import { evaluate, type Reading, type Step } from "./evaluate.ts";
+import { AlertChanged, alertsTenant, isOwn, messageOfNotice, noticeOf, SEND_ALERT } from "./notice.ts";
+import { consoleOf } from "./post.ts";
 import type { AlertRule } from "./rule.ts";
-import { CELL_UNAVAILABLE, LETTER_ESCALATED } from "./rules.ts";
+import { CELL_UNAVAILABLE, INSTANCES_ERRORED, LETTER_ESCALATED, LETTERS_ARRIVED, LETTERS_ESCALATED, WORKFLOWS_TRIPPED } from "./rules.ts";
 
 interface Round {
   readonly rules: readonly AlertRule[];
@@ -164,4 +165,163 @@ function log({ alert, notice }: Kept): void {
   const level = notice === "resolved" || notice === "eased" ? "info" : severity === "critical" ? "error" : "warn";
   const what = { log: "alert", change: notice, alert_id: id, rule, severity, ...labels };
   logLine(level, { ...what, value, count, since: new Date(since).toISOString() });
+}
+
+/** The event gauges count the events of the last five minutes. */
+const WINDOW_MS = 300_000;
+
+/** Maximum number of escalated dead letters with one sample each; all further escalated dead letters share one alert. */
+const MAX_ESCALATED = 1000;
+
+interface Escalated {
+  readonly id: string;
+  readonly queue: string;
+  readonly reason: string;
+  readonly at: number;
+}
+
+interface Tripped {
+  readonly workflow: string;
+  readonly since: number;
+  readonly example: string | null;
+}
+
+interface Group {
+  readonly one: string;
+  readonly other: string;
+  readonly value: number;
+  readonly fresh: number;
+  readonly lastAt: number;
+  readonly examples: string;
+}
+
+/**
+ * The dead letters that arrived and the instances that failed in the last five minutes, of all tenants, grouped by names from code, with
+ * the ids of the first three. Events that an open alert has counted are not fresh, so during an outage each reading counts only the newest
+ * events. Each open dead letter that an operator has escalated also has one sample, and so has each pause by a breaker.
+ */
+async function readOccurrences(db: D1Database): Promise<Reading[]> {
+  const [letters, errored, escalated, tripped] = await Promise.all([
+    query<Group>(db, LETTERS),
+    query<Group>(db, ERRORED),
+    query<Escalated>(db, selectEscalated(MAX_ESCALATED)),
+    query<Tripped>(db, selectTripped(MAX_COUNTED)),
+  ]);
+  return [
+    ...tripped.map(({ workflow, since: lastAt, example }) => {
+      return { name: WORKFLOWS_TRIPPED, labels: { workflow }, value: 1, examples: example === null ? [] : [example], lastAt };
+    }),
+    ...escalated.map(({ id, queue, reason, at: lastAt }) => {
+      const labels = { dead_letter: id, queue, reason };
+      return { name: LETTERS_ESCALATED, labels, value: 1, examples: [id], lastAt };
+    }),
+    ...letters.map((group) => asReading(LETTERS_ARRIVED, group, ({ one, other }) => ({ queue: one, reason: other }))),
+    ...errored.map((group) => asReading(INSTANCES_ERRORED, group, ({ one, other }) => ({ workflow: one, code: other }))),
+  ];
+}
+
+function asReading(name: string, group: Group, labelsOf: (group: Group) => Reading["labels"]): Reading {
+  const { value, fresh, lastAt, examples } = group;
+  return { name, labels: labelsOf(group), value, fresh, lastAt, examples: JSON.parse(examples) };
+}
+
+const LETTERS = grouped(
+  "dead_letter_arrived",
+  ["queue", "reason"],
+  sql`
+    SELECT id, captured_at AS at, queue AS one, reason AS other FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_time
+    WHERE state = 'open' AND captured_at > ${now} - ${WINDOW_MS} ORDER BY captured_at DESC LIMIT ${MAX_COUNTED}`,
+);
+
+const ERRORED = grouped(
+  "instances_errored",
+  ["workflow", "code"],
+  sql`
+    SELECT id, updated_at AS at, workflow AS one, coalesce(error->>'code', 'unknown') AS other
+      FROM millrace_instances INDEXED BY millrace_instances_errored
+    WHERE status = 'errored' AND updated_at > ${now} - ${WINDOW_MS} ORDER BY updated_at DESC LIMIT ${MAX_COUNTED}`,
+);
+
+/** Groups events. Events that the group's open alert has not counted yet are fresh. */
+function grouped(rule: string, [one, other]: readonly [string, string], happened: Statement): Statement {
+  const labels = fragment(
+    [one, other]
+      .toSorted()
+      .map((label) => `'${label}', ${label === one ? "one" : "other"}`)
+      .join(", "),
+  );
+  const seenOf = (text: Statement) => sql`(SELECT last_at FROM millrace_alerts
+    WHERE rule = ${rule} AND labels = ${text} AND state <> 'resolved')`;
+  const others = JSON.stringify(Object.fromEntries([one, other].toSorted().map((label) => [label, OTHERS])));
+  return sql`
+    SELECT one, other, count(*) AS value, sum(at > seen) AS fresh, max(at) AS lastAt,
+      json_group_array(id) FILTER (WHERE place <= 3) AS examples
+    FROM (
+      SELECT id, at, one, other, row_number() OVER (PARTITION BY one, other ORDER BY at, id) AS place,
+        coalesce(${seenOf(sql`json_object(${labels})`)}, ${seenOf(sql`${others}`)}, 0) AS seen
+      FROM (${happened}))
+    GROUP BY one, other`;
+}
+
+/** Adds example ids of affected instances to gauges above 0, where the database can list such instances. */
+async function withExamples(db: D1Database, gauges: readonly Reading[]): Promise<Reading[]> {
+  const names = (Object.keys(EXAMPLES) as (keyof typeof EXAMPLES)[]).filter((one) =>
+    gauges.some(({ name, value }) => name === one && value > 0),
+  );
+  const found = await Promise.all(
+    names.map(async (name) => {
+      const rows = await query<{ workflow: string; ids: string }>(db, EXAMPLES[name]);
+      return [name as string, new Map(rows.map(({ workflow, ids }) => [workflow, JSON.parse(ids) as string[]]))] as const;
+    }),
+  );
+  const byGauge = new Map(found);
+  return gauges.map((reading) => {
+    const examples = byGauge.get(reading.name)?.get(reading.labels.workflow ?? "");
+    return examples ? { ...reading, examples } : reading;
+  });
+}
+
+/** The workflows that alerts start. Failures of workflows that alerts start must not raise further alerts. */
+function sendersOf(catalog: Catalog | undefined): ReadonlySet<string> {
+  return new Set([SEND_ALERT, ...startedOf(catalog)]);
+}
+
+/**
+ * True if alerts' messages have a receiver: a channel, or a consumer of the deployment. Each missing part is logged once in each
+ * environment: an unbound queue or workflow, and channels without a sending workflow.
+ */
+function isHeard(env: object, catalog: Catalog | undefined, channels: readonly ChannelName[]): boolean {
+  const targets = targetsOf(catalog);
+  if (targets.length === 0) {
+    if (channels.length > 0) sayUnmeant(env, UNSENT);
+    return false;
+  }
+  // A message of an alert whose workflow is not bound is not lost: after its retries, the message becomes a dead letter.
+  for (const workflow of startedOf(catalog).filter((name) => !isElsewhere(env, name, catalog?.elsewhere)))
+    said(env, `Alerts do not start "${workflow}"`, () => workflowBinding(env, workflow, catalog?.elsewhere));
+  if (!said(env, "Alerts are not sent", () => queueBinding(env, AlertChanged.queue.name))) return false;
+  return targets.some((target) => channels.length > 0 || target.do !== "start" || target.workflow.name !== SEND_ALERT);
+}
+
+/** True if a binding for alerts exists. Otherwise the function logs the missing binding. */
+function said(env: object, what: string, find: () => unknown): boolean {
+  try {
+    find();
+    return true;
+  } catch (error) {
+    sayUnmeant(env, `${what}: ${messageOf(error)}`);
+    return false;
+  }
+}
+
+const UNSENT =
+  "Alerts are not sent: a channel is configured, but no workflow sends to it. Add defineConsumer({ queue: AlertChanged.queue, " +
+  "routes: [on(AlertChanged, start(alertSender()))] }) to the catalog, and deploy.";
+
+function startedOf(catalog: Catalog | undefined): string[] {
+  return targetsOf(catalog).flatMap((target) => (target.do === "start" ? [target.workflow.name] : []));
+}
+
+function targetsOf(catalog: Catalog | undefined) {
+  return catalog?.kindsOf(AlertChanged.type).includes("event") ? catalog.subscribers(AlertChanged.type).targets : [];
 }

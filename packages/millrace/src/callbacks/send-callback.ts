@@ -1,11 +1,25 @@
-import type { AddressGuard } from "../contract/address-guard.ts";
-import { SEND_CALLBACK } from "../contract/bindings.ts";
+import { createHmac } from "node:crypto";
+import * as z from "zod";
+import { address } from "../contract/address.ts";
+import { type AddressGuard, MAX_ADDRESS_CHARACTERS } from "../contract/address-guard.ts";
+import { type EngineEnv, isBound, SEND_CALLBACK } from "../contract/bindings.ts";
+import { crashPoint } from "../contract/crash-points.ts";
+import type { Elsewhere } from "../contract/elsewhere.ts";
 import { MillraceError } from "../contract/errors.ts";
+import { assertSecret } from "../contract/ids.ts";
+import { defineEvent } from "../contract/message.ts";
+import { defineQueue } from "../contract/queue.ts";
+import { nextHop } from "../contract/trace.ts";
+import type { Portion } from "../contract/within.ts";
 import { defineStep, type StepDefinition } from "../guard/step.ts";
+import { type Acceptance, acceptance, acceptanceChunks } from "../intake/accept/accept.ts";
+import { startInstances } from "../recorder/start.ts";
+import { atomically, query } from "../store/d1/retry.ts";
+import { takeIn } from "../store/instances/accept.ts";
+import { noteCalled, type OwedCall, selectOwed } from "../store/instances/callback.ts";
+import { OVER } from "../store/instances/status.ts";
 import { type CallbackSender, defineWorkflow } from "../workflow/workflow.ts";
-import { type EndNotice, InstanceEnded } from "./instance-ended.ts";
 import { assertTaken, guardedUrl, signatureOf } from "./receiver.ts";
-import { callbackSecret } from "./secret.ts";
 
 export interface CallbackOptions {
   /**
@@ -68,4 +82,104 @@ function callAddress(guard: AddressGuard | undefined): StepDefinition<Calling, {
       return { status: response.status };
     },
   });
+}
+
+/** Maximum number of callbacks that are accepted in one write. */
+const CALLS = 100;
+
+/**
+ * Accepts the owed callbacks, each as an instance with the end's id as key, in one write that also marks the callbacks as no longer owed.
+ * Then starts the instances. A crash before the write leaves the callbacks owed. If the process dies after the write, the keeper starts the
+ * instances. Concurrent calls accept each callback once.
+ */
+export async function callOwed(env: EngineEnv, elsewhere: Elsewhere): Promise<Portion> {
+  if (!isBound(env, SEND_CALLBACK, elsewhere)) return { did: 0, more: false };
+  const owed = await query<OwedCall>(env.DB, selectOwed(CALLS));
+  if (owed.length === 0) return { did: 0, more: false };
+  const calls = await Promise.all(owed.map((one) => callOf(env, one)));
+  const written = await atomically(env.DB, [...acceptanceChunks(calls).map(takeIn), noteCalled(owed)]);
+  await crashPoint("callback stored, not started");
+  const held = new Set(written.flatMap((rows) => rows.flatMap((row) => (row.held === 1 ? row.id : []))));
+  await startInstances(
+    env,
+    calls.filter(({ id }) => !held.has(id)),
+    "first",
+  );
+  return { did: owed.length, more: owed.length === CALLS };
+}
+
+/** The tenant and the correlation id of a callback come from the instance's row, not from its message. */
+async function callOf(env: EngineEnv, owed: OwedCall): Promise<Acceptance> {
+  const { id, run, status, error, undone, callback_url, tenant_id, traceparent, tracestate, accepted_at, ended_at, ...named } = owed;
+  const { step = "", code = "" } = error === null ? {} : (JSON.parse(error) as { step?: string; code?: string });
+  const notice = InstanceEnded.from({
+    callback_url,
+    instance_id: id,
+    run,
+    status,
+    ...named,
+    error: error === null ? null : { step, code },
+    undone: undone === 1,
+    accepted_at: new Date(accepted_at).toISOString(),
+    ended_at: new Date(ended_at).toISOString(),
+  });
+  const name = nameOfEnd(owed);
+  const envelope = await address(env.PAYLOADS, notice, {
+    tenantId: tenant_id,
+    source: "keeper",
+    correlationId: named.correlation_id,
+    causationId: `${id}/end`,
+    ...nextHop({ traceparent, tracestate }),
+    idempotencyKey: name,
+    owner: `callback-${name}`,
+  });
+  return acceptance({ name: SEND_CALLBACK }, envelope, null);
+}
+
+const at = z.iso.datetime();
+
+/**
+ * Reports to the address of a callback that a run of an instance has ended. The callback contains no payload, result or error message,
+ * because authorized callers read these from the API. The event uses no queue, because the instance that sends the callback is accepted and
+ * started directly.
+ */
+const InstanceEnded = defineEvent({
+  type: "instance.ended",
+  payload: z.object({
+    callback_url: z.string().max(MAX_ADDRESS_CHARACTERS),
+    instance_id: z.string(),
+    /** The number of the run. An operator's retry or undo starts the run with the next number. */
+    run: z.int(),
+    status: z.enum(OVER.values as [string, ...string[]]),
+    workflow: z.string(),
+    message_type: z.string(),
+    idempotency_key: z.string(),
+    correlation_id: z.string(),
+    subject: z.string(),
+    /** The failed step and the error code; null for a run that did not fail. */
+    error: z.object({ step: z.string(), code: z.string() }).nullable(),
+    /** True when the undo of the instance is complete. */
+    undone: z.boolean(),
+    accepted_at: at,
+    ended_at: at,
+  }),
+  subject: ({ instance_id }) => instance_id,
+  queue: defineQueue({ name: "callbacks" }),
+});
+
+/** The id of an instance's end, which is the idempotency key of the callback and the `webhook-id` that the receiver gets. */
+export function nameOfEnd({ id, run, status }: { readonly id: string; readonly run: number; readonly status: string }): string {
+  return `${id}-${run}-${status}`;
+}
+
+type EndNotice = z.infer<typeof InstanceEnded.payload>;
+
+/**
+ * The secret that signs a tenant's callbacks, in the form of Standard Webhooks: `whsec_` and 32 bytes in base64. The secret is derived from
+ * the deployment's key on each use, so that the secret changes only with that key. Errors: `config_invalid` without a key.
+ */
+export function callbackSecret(key: string, tenantId: string): string {
+  assertSecret(key);
+  const parts = JSON.stringify(["callback secret", tenantId]);
+  return `whsec_${createHmac("sha256", key).update(parts).digest("base64")}`;
 }

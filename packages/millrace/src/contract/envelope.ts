@@ -10,7 +10,7 @@ import { shortened } from "./text.ts";
 const MAX_REF_BYTES = 1024 + "r2://".length;
 
 /** Maximum number of instances in the chain that led to a message. */
-export const MAX_PATH = 100;
+const MAX_PATH = 100;
 
 /** A name chosen by a caller: bounded, well-formed, and without NUL, because SQL functions read a string only up to its first NUL. */
 const name = (max: number) =>
@@ -210,3 +210,47 @@ const PLAINER = [
   [/^Too \w+: expected \w+ to have exactly (.+)$/, "must have exactly $1"],
   [/^Invalid (\w.*)$/, "is not a valid $1"],
 ] as const;
+
+/** The default of the option `maxHops` of the catalog. */
+const MAX_HOPS = 3;
+
+/** Validates the option `maxHops` of a catalog. Errors: `config_invalid`. */
+export function checkedHops(maxHops = MAX_HOPS): number {
+  if (Number.isInteger(maxHops) && maxHops >= 1 && maxHops < MAX_PATH) return maxHops;
+  throw new MillraceError("config_invalid", `The catalog has maxHops: ${maxHops}. Use 1 to ${MAX_PATH - 1} instances after the first.`);
+}
+
+/**
+ * Refuses to start an instance at the end of a chain that is longer than the catalog allows, or circular. Errors: `too_many_hops`, which
+ * lists the workflows of the chain.
+ */
+export function assertFewHops(
+  { maxHops }: { maxHops: number },
+  workflow: string,
+  { message_type, path = [] }: Pick<Envelope, "message_type" | "path">,
+): void {
+  if (path.length <= maxHops) return;
+  const way = [...path, workflow];
+  const isCircle = new Set(way).size < way.length;
+  throw new MillraceError(
+    "too_many_hops",
+    `"${message_type}" is at the end of a chain of ${path.length} instances, and maxHops is ${maxHops}: ${way.join(" → ")}. ` +
+      (isCircle
+        ? "The chain is circular: end it in the code, or increase maxHops in the catalog; then replay this message."
+        : "Make the chain shorter, or increase maxHops in the catalog; then replay this message."),
+    { terminal: true },
+  );
+}
+
+const TENANT = /^[a-z0-9][a-z0-9_-]{0,63}$/;
+
+export function isTenant(text: string): boolean {
+  return TENANT.test(text);
+}
+
+/** Validates a tenant. Errors: `invalid_payload` for an invalid tenant, because no token could read its data. */
+export function checkedTenant(tenant: string): string {
+  if (isTenant(tenant)) return tenant;
+  const message = `"${shortened(tenant, 80)}" is not a tenant: use up to 64 lower case letters, digits, - or _`;
+  throw new MillraceError("invalid_payload", `${message}. Nothing was stored.`, { issues: [{ path: "tenant", message }] });
+}

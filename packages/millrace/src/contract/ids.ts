@@ -1,8 +1,9 @@
-import { createHmac } from "node:crypto";
+import { createHmac, hash } from "node:crypto";
+import { sha256 as digestOf } from "@noble/hashes/sha2.js";
+import { bytesToHex } from "@noble/hashes/utils.js";
 import canonicalize from "canonicalize";
 import type { Envelope } from "./envelope.ts";
 import { MillraceError, messageOf } from "./errors.ts";
-import { sha256 } from "./sha256.ts";
 import { textOf } from "./text.ts";
 
 /**
@@ -127,4 +128,14 @@ export function attemptToken(): string {
 /** A hash of the given parts, 32 hex characters. The parts are encoded so that different lists of parts never give the same string. */
 export function digest(...parts: string[]): string {
   return sha256(JSON.stringify(parts)).slice(0, 32);
+}
+
+/** Maximum characters of a string that is hashed in JavaScript. For a longer string the platform's function is as fast. */
+const SHORT = 500;
+
+const encoder = new TextEncoder();
+
+/** SHA-256 of a string, as 64 hex characters. For a short string this function takes a quarter of the time of the platform's function. */
+export function sha256(text: string): string {
+  return text.length > SHORT ? hash("sha256", text) : bytesToHex(digestOf(encoder.encode(text)));
 }

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import type { Issue } from "./errors.ts";
 import { nearest } from "./nearest.ts";
-import { schemasAt } from "./schema-at.ts";
+import { schemasAt } from "./redact.ts";
 import { shortened } from "./text.ts";
 
 type Schema = z.core.$ZodType;

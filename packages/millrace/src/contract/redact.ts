@@ -1,6 +1,4 @@
 import * as z from "zod";
-import { schemasAt } from "./schema-at.ts";
-import { isSensitive } from "./sensitive.ts";
 
 type Schema = z.core.$ZodType;
 
@@ -155,3 +153,33 @@ export function saysRedacted(value: unknown): boolean {
 type Fields = Readonly<Record<PropertyKey, unknown>>;
 const isObject = (value: unknown): value is Fields => typeof value === "object" && value !== null;
 const own = (value: Fields, key: string): unknown => (Object.hasOwn(value, key) ? value[key] : undefined);
+
+/**
+ * Marks a field of a message as sensitive: the API and console show `[redacted]` in messages, instances, effects, approvals and dead
+ * letters. Workflow code gets the real value. The function does the same as `.meta({ sensitive: true })`.
+ */
+export function sensitive<Schema extends z.ZodType>(schema: Schema): Schema {
+  return schema.meta({ ...schema.meta(), sensitive: true });
+}
+
+/** True for a schema that is marked as sensitive itself. Marks of its parts do not count. */
+function isSensitive(schema: z.core.$ZodType): boolean {
+  return z.globalRegistry.get(schema as z.ZodType)?.sensitive === true;
+}
+
+/** The schemas at a key or index, according to the schema of the whole value; empty if that schema has no such key or index. */
+export function schemasAt(schema: Schema, key: PropertyKey): Schema[] {
+  const { def } = (schema as z.core.$ZodTypes)._zod;
+  switch (def.type) {
+    case "object":
+      return [Object.hasOwn(def.shape, key) ? def.shape[key as string] : def.catchall].filter((one) => one !== undefined) as Schema[];
+    case "array":
+      return [def.element];
+    case "record":
+      return [def.valueType];
+    case "tuple":
+      return [def.items[Number(key)] ?? def.rest].filter((one) => one !== null && one !== undefined);
+    default:
+      return [];
+  }
+}

@@ -1,3 +1,5 @@
+import { MillraceError } from "./errors.ts";
+
 export const UNDO_PREFIX = "undo ";
 
 /** The prefix of the entry that records the start of a child. The step itself waits for the child's end. */
@@ -95,3 +97,36 @@ export function codeLabelOf(step: { type: PlatformType; name: string }): string 
   // An engine step only belongs to a step of type `do`, never to a wait.
   return own ? codeLabelOf({ type: "do", name: own.about }) : step.name;
 }
+
+/**
+ * The execution of a guarded step's first attempt. `platform`: as a step of the platform, which is billed and appears in the platform's
+ * dashboard. `lean`: inline, within the replay, recorded only in the inbox; from the second attempt on, the attempts are steps of the
+ * platform, which can wait without cost.
+ */
+export type StepMode = "platform" | "lean";
+
+/** Validates the mode of a step. Errors: `config_invalid` for an unknown mode. */
+export function assertStepMode(mode: string | undefined, whose: string): void {
+  if (mode === undefined || mode === "platform" || mode === "lean") return;
+  throw new MillraceError("config_invalid", `${whose}: "steps" must be "platform" or "lean", not "${mode}".`);
+}
+
+/**
+ * The timeout that the platform gets for a step. The platform's history shows a step's timeout, but not the step's effect class. Therefore
+ * a timeout that ends in `READ_MS` marks a step that only reads.
+ */
+export function markedTimeoutMs(timeoutMs: number, reads: boolean): number {
+  return Math.ceil(timeoutMs / SECOND_MS) * SECOND_MS + (reads ? READ_MS : 0);
+}
+
+/** True for a timeout in the platform's history that marks a step that only reads. */
+export function saysRead(timeout: unknown): boolean {
+  return typeof timeout === "number" && timeout % SECOND_MS === READ_MS;
+}
+
+const SECOND_MS = 1000;
+/**
+ * The milliseconds that mark the timeout of a step that only reads. Timeouts of older runs are whole seconds, so those steps do not
+ * count as reads.
+ */
+const READ_MS = 7;

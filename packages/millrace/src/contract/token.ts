@@ -1,5 +1,5 @@
-import { randomBytes } from "node:crypto";
-import { sha256 } from "./sha256.ts";
+import { randomBytes, timingSafeEqual } from "node:crypto";
+import { sha256, signed } from "./ids.ts";
 
 /**
  * The text of a token: `mr_`, its id, and its secret of 256 random bits. Outside the first cell, the id begins with `x` and the three digits
@@ -37,4 +37,21 @@ export function keptOf(text: string): KeptToken | undefined {
 /** The cell in which a token is stored. */
 export function cellOfToken(id: string): number {
   return id.startsWith("x") ? Number(id.slice(1, 4)) : 1;
+}
+
+/**
+ * Signs plain data for a `purpose`, without storage. Only the deployment can create such a signed string. Errors: `config_invalid` without
+ * a secret.
+ */
+export function sealed(secret: string, purpose: string, data: object): string {
+  const text = Buffer.from(JSON.stringify(data)).toString("base64url");
+  return `${text}.${signed(secret, purpose, text)}`;
+}
+
+/** The data of a signed string; undefined if the string was changed, or signed by another deployment or for another purpose. */
+export function unsealed(secret: string, purpose: string, sealedText: string): unknown {
+  const [text = "", proof = "", ...more] = sealedText.split(".");
+  const [said, expected] = [Buffer.from(proof), Buffer.from(signed(secret, purpose, text))];
+  if (more.length > 0 || said.length !== expected.length || !timingSafeEqual(said, expected)) return undefined;
+  return JSON.parse(Buffer.from(text, "base64url").toString());
 }

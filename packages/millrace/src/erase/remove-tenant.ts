@@ -1,19 +1,25 @@
-import { folderOf, membersOf, movedAt, rowsOf } from "../archive/object.ts";
-import type { EngineEnv } from "../contract/bindings.ts";
+import { folderOf, membersOf, movedAt, objectName, rowsOf } from "../archive/object.ts";
+import { type EngineEnv, objectsIn, workflowBinding } from "../contract/bindings.ts";
 import { cellsOf } from "../contract/cells.ts";
+import { messageOf } from "../contract/errors.ts";
+import { platformId } from "../contract/ids.ts";
+import { placed } from "../contract/location.ts";
 import { laneIn } from "../contract/queue.ts";
 import { among, type Statement, sql } from "../contract/sql.ts";
-import type { LaneEnv } from "../lanes/stub.ts";
+import { within } from "../contract/within.ts";
+import { type LaneEnv, laneObjectOf } from "../lanes/client.ts";
+import { type LockEnv, lockObject } from "../locks/client.ts";
 import { removeQuestions } from "../store/approvals.ts";
 import { auditOpened } from "../store/audit-opened.ts";
 import { atomically, query } from "../store/d1/retry.ts";
-import { removeEntries } from "../store/inbox/remove.ts";
+import { removeEntries } from "../store/inbox/read.ts";
 import { deleteInstances, isOpenOf, terminateInstances } from "../store/instances/remove.ts";
 import { REMEMBERED_DAYS } from "../store/kept-days.ts";
+import { forgetLane } from "../store/lanes.ts";
+import { selectLocks, unlistLock } from "../store/locks.ts";
 import { removeUnsentOf } from "../store/outbox.ts";
+import { selectObjects, type TenantObject, unregisterObject } from "../store/tenant-objects.ts";
 import { removeWaits } from "../store/waits.ts";
-import { eraseLanes } from "./erase-objects.ts";
-import { deleteOnPlatform, type PlatformInstance, runOf } from "./platform-copy.ts";
 
 /**
  * The engine's tables with a `tenant_id`, each with its key columns that are not the tenant. Instances are removed separately, with their
@@ -137,4 +143,73 @@ export async function countRows(env: EngineEnv, tenantId: string, table: string)
 
 function databasesOf(env: EngineEnv, table: string): D1Database[] {
   return table === "millrace_cells" || table === "millrace_moved" ? cellsOf(env).map(({ DB }) => DB) : [env.DB];
+}
+
+/** Bindings of Durable Objects that may contain a tenant's data. A deployment has only the bindings that it uses. */
+type ObjectsEnv = EngineEnv & LaneEnv & LockEnv & Partial<Record<Exclude<TenantObject["binding"], "ARCHIVE">, DurableObjectNamespace>>;
+
+/** Maximum number of objects erased in one slice. */
+const OBJECTS = 25;
+
+/**
+ * Erases some of a tenant's rooms, pull queues, blocked lanes and held locks. Returns the number of erased objects, which is 0 when no
+ * object is left. A lane that is not blocked is erased together with the instances that it started. The row that locates an object is
+ * removed after the object, so that the erasure continues after a crash.
+ */
+export async function eraseObjects(env: ObjectsEnv, tenantId: string): Promise<number> {
+  const objects = await query<TenantObject & Record<string, unknown>>(env.DB, selectObjects(tenantId, OBJECTS));
+  const lanes = await query<{ lane: string; key: string }>(
+    env.DB,
+    sql`SELECT lane, key FROM millrace_lanes WHERE tenant_id = ${tenantId} LIMIT ${OBJECTS}`,
+  );
+  const locks = await query<{ name: string; token: number }>(env.DB, selectLocks(tenantId, "", OBJECTS));
+  await Promise.all([
+    ...objects.map(({ binding, name }) =>
+      binding === "ARCHIVE"
+        ? within(env.PAYLOADS.delete(objectName(tenantId, name)))
+        : eraseObject(objectsIn(env, binding)?.getByName(name, placed(env))),
+    ),
+    eraseLanes(env, tenantId, lanes),
+    ...locks.map(({ name }) => objectsIn(env, "LOCK") && within(lockObject(env, { tenantId, name }).erase())),
+  ]);
+  const rows: Statement[] = [
+    ...objects.map(unregisterObject),
+    ...lanes.map(({ lane, key }) => forgetLane({ tenantId, lane, key })),
+    ...locks.map(({ name, token }) => unlistLock({ tenantId, name }, token)),
+  ];
+  if (rows.length > 0) await atomically(env.DB, rows);
+  return rows.length;
+}
+
+async function eraseLanes(env: LaneEnv, tenant: string, lanes: readonly { lane: string; key: string }[]): Promise<void> {
+  if (!objectsIn(env, "LANES")) return;
+  await Promise.all(lanes.map(({ lane, key }) => within(laneObjectOf(env, { lane, tenant, key }).erase())));
+}
+
+/** Erases an object. An object without a binding no longer exists. */
+async function eraseObject(object: DurableObjectStub | undefined): Promise<void> {
+  if (object) await within((object as unknown as { erase(): Promise<unknown> }).erase());
+}
+
+export interface PlatformInstance {
+  id: string;
+  workflow: string;
+  undo: string | null;
+}
+
+/** The run of an instance's row. */
+export function runOf({ id, workflow, undo }: Readonly<Record<string, unknown>>): PlatformInstance {
+  return { id: String(id), workflow: String(workflow), undo: typeof undo === "string" ? undo : null };
+}
+
+/** Deletes a run on the platform, with its parameters and the results of its steps. A run that no longer exists is ignored. */
+export async function deleteOnPlatform(env: EngineEnv, { id, workflow, undo }: PlatformInstance): Promise<void> {
+  for (const name of [id, ...(undo === null ? [] : [platformId(id, undo)])]) {
+    try {
+      const instance = await within(workflowBinding(env, workflow).get(name));
+      await within(instance.delete());
+    } catch (error) {
+      if (!/not.?found|does not exist/i.test(messageOf(error))) throw error;
+    }
+  }
 }

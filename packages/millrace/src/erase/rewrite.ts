@@ -5,7 +5,7 @@ import { auditOpened } from "../store/audit-opened.ts";
 import { atomically, query } from "../store/d1/retry.ts";
 import { OVER } from "../store/instances/status.ts";
 import { selectArchiving } from "../store/tenant-objects.ts";
-import { deleteOnPlatform, type PlatformInstance, runOf } from "./platform-copy.ts";
+import { deleteOnPlatform, type PlatformInstance, runOf } from "./remove-tenant.ts";
 
 /** A table with strings that callers or upstreams have sent. */
 export interface TextTable {

@@ -7,7 +7,7 @@ import { type Answered, describeFailure } from "../pass/failure.ts";
 import type { Seen } from "../store/inbox/entry.ts";
 import type { Effect, EffectAttempt } from "./attempt.ts";
 import { shownInput } from "./claim.ts";
-import { inDoubt, type StepOutcome } from "./outcome.ts";
+import { inDoubt, type StepOutcome } from "./output.ts";
 import { pack } from "./record.ts";
 
 /**

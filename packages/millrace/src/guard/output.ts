@@ -1,8 +1,10 @@
-import { getJson, putJson } from "../contract/bucket.ts";
-import { MillraceError, messageOf } from "../contract/errors.ts";
+import { type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
+import { type EntryKey, formatEntryKey } from "../contract/ids.ts";
 import { byteLength } from "../contract/limits.ts";
+import { getJson, putJson } from "../contract/payload.ts";
 import { halvedIn, type Strange, strangeIn } from "../contract/plain.ts";
 import { beginning, shortened } from "../contract/text.ts";
+import type { Entry } from "../store/inbox/entry.ts";
 
 /** A larger output is stored in R2 and referenced. The platform allows 1 MiB per step result, and 2 MB per D1 value. */
 const INLINE_OUTPUT_BYTES = 128 * 1024;
@@ -89,4 +91,30 @@ function unreadable(cause: unknown, what: string): MillraceError {
         ? "is not JSON (a cycle or a BigInt)"
         : `throws when it is read (${shortened(said, 200)})`;
   return new MillraceError("output_not_serializable", `The ${what} ${why}: return plain data.`);
+}
+
+/**
+ * The result of an attempt: an output; an unknown outcome, named by its entry's key; or not started, because an operator holds the run.
+ * `appRows`: the number of rows that the app's own statements wrote, as D1 counts rows for billing. `reads`: true for a read's output.
+ */
+export type StepOutcome =
+  | (PackedOutput & { readonly appRows?: number; readonly reads?: true })
+  | { readonly inDoubt: string }
+  | { readonly held: true };
+
+export function inDoubt(key: EntryKey): StepOutcome {
+  return { inDoubt: formatEntryKey(key) };
+}
+
+/** Returns the recorded output of an effect. Throws the recorded error if the output could not be stored. */
+export function resultOf(instanceId: string, entry: Entry): PackedOutput {
+  if (entry.error !== null && entry.output === null && entry.output_ref === null) {
+    const { code, message } = JSON.parse(entry.error) as { code: ErrorCode; message: string };
+    if (code === "output_too_large" || code === "output_not_serializable") {
+      const confirm = `POST /v1/effects/${formatEntryKey({ ...entry, instanceId })}/confirm`;
+      const said = `The effect itself happened and is not repeated: confirm it with an output (${confirm}), then retry.`;
+      throw new MillraceError(code, `${message} ${said}`);
+    }
+  }
+  return { output: entry.output, outputRef: entry.output_ref };
 }

@@ -7,8 +7,7 @@ import type { Attempt, Entry } from "../store/inbox/entry.ts";
 import { SKIPPED } from "../store/inbox/outcome.ts";
 import { isToSettle, settleClaim } from "./claim.ts";
 import { saysOfWrites } from "./doubt.ts";
-import { inDoubt, resultOf, type StepOutcome } from "./outcome.ts";
-import { unpackOutput } from "./output.ts";
+import { inDoubt, resultOf, type StepOutcome, unpackOutput } from "./output.ts";
 import { record } from "./record.ts";
 import type { Commit, Writes } from "./step.ts";
 

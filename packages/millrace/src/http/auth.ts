@@ -1,15 +1,16 @@
 import type { Context, MiddlewareHandler } from "hono";
 import { findToken, findTokenById } from "../access/find-token.ts";
-import { isPersonId } from "../access/person.ts";
+import { findPerson, isPersonId, type Person } from "../access/person.ts";
+import { type AccessEnv, type AccessSettings, accessSettings } from "../access/person-settings.ts";
 import { readStreamToken, STREAM_PATH } from "../access/stream-token.ts";
-import type { Token } from "../access/tokens.ts";
-import { MillraceError } from "../contract/errors.ts";
+import { SCOPES, type Token } from "../access/tokens.ts";
+import { MillraceError, messageOf } from "../contract/errors.ts";
+import { sayUnmeant } from "../contract/settings.ts";
 import { assertSchemaOnce } from "../inspect/health.ts";
 import { cellOf } from "../store/cells.ts";
 import type { Schema } from "../store/schema.ts";
 import { setHeaders } from "./answer-headers.ts";
 import type { Asked, HttpEnv } from "./env.ts";
-import { personOf } from "./person.ts";
 import { countStranger, countToken, refuseCounted } from "./request-limits.ts";
 
 const MINTED_BY = "Mint one with POST /v1/tokens (scope `tokens`), or with `npx millrace token` and access to the database.";
@@ -95,4 +96,60 @@ export async function mayStillRead(context: Asked & Pick<Context<HttpEnv>, "var"
   return context.req.header("authorization") === undefined
     ? (await findTokenById(context.env, caller.id, look)) !== undefined
     : (await callerOf(context)) !== undefined;
+}
+
+/**
+ * The header with the assertion of Cloudflare Access. The cookie of Access is not read: browsers also send cookies with requests that pages
+ * of other sites make.
+ */
+const HEADER = "cf-access-jwt-assertion";
+
+/** Logs invalid variables of Access once, at the first request. */
+export function sayAccess(env: AccessEnv, own: readonly string[]): void {
+  try {
+    settingsOf(env, own);
+  } catch (error) {
+    sayUnmeant(env, messageOf(error));
+  }
+}
+
+/**
+ * The user whom Access has authenticated. Undefined without an assertion, or if Access is not configured. Errors: `config_invalid`,
+ * `forbidden`, `unavailable`.
+ */
+async function personOf(context: Asked, own: readonly string[]): Promise<Person | undefined> {
+  const assertion = context.req.header(HEADER);
+  if (assertion === undefined) return undefined;
+  const settings = settingsOf(context.env, own);
+  if (settings === undefined) return undefined;
+  assertOwnPage(context);
+  return findPerson(settings, assertion, () => countStranger(context, "token"));
+}
+
+/** Refuses cross-site requests, because Access adds its header to every request with its cookie. Errors: `forbidden`. */
+function assertOwnPage({ req }: Asked): void {
+  if (req.method === "GET" || req.method === "HEAD") return;
+  const site = req.header("sec-fetch-site");
+  const origin = req.header("origin");
+  const isForeign =
+    site === undefined ? origin !== undefined && origin !== new URL(req.url).origin : site !== "same-origin" && site !== "none";
+  if (isForeign)
+    throw new MillraceError(
+      "forbidden",
+      "The request comes from a page of another origin. Users of Cloudflare Access can change data only from this origin.",
+    );
+}
+
+const known = new Map<string, AccessSettings | undefined>();
+
+function settingsOf(env: AccessEnv, own: readonly string[]): AccessSettings | undefined {
+  const { ACCESS_TEAM, ACCESS_AUD, ACCESS_GRANTS, ACCESS_CERTS_URL } = env;
+  if (ACCESS_TEAM === undefined && ACCESS_AUD === undefined && ACCESS_GRANTS === undefined) return undefined;
+  const words = JSON.stringify([ACCESS_TEAM, ACCESS_AUD, ACCESS_GRANTS, ACCESS_CERTS_URL, own]);
+  if (!known.has(words)) {
+    const settings = accessSettings(env, [...SCOPES, ...own]);
+    known.clear();
+    known.set(words, settings);
+  }
+  return known.get(words);
 }

@@ -8,7 +8,7 @@ import type { Finder } from "../inspect/search/finder.ts";
 import type { Schema } from "../store/schema.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { setHeaders } from "./answer-headers.ts";
-import { authenticate } from "./auth.ts";
+import { authenticate, sayAccess } from "./auth.ts";
 import { assertReadable, drainBody } from "./body.ts";
 import { consolePage } from "./console/console.ts";
 import type { Elsewhere, FirstCommand, HttpEnv } from "./env.ts";
@@ -16,11 +16,10 @@ import { invalidRequest } from "./invalid-request.ts";
 import type { Group } from "./openapi.ts";
 import { openApi } from "./openapi.ts";
 import type { Operation } from "./operation.ts";
-import { sayAccess } from "./person.ts";
 import { answererOf, HttpRefusal } from "./problem.ts";
 import { ENGINE_PROBLEMS, type Problems } from "./problems.ts";
 import { limitStrangers } from "./request-limits.ts";
-import { type BeforeRoute, type Route, Routes } from "./router.ts";
+import { type BeforeRoute, type Route, Routes, refuseParameters, refuseUnreadable } from "./router.ts";
 import { accepting } from "./routes/accept.ts";
 import { audit, instanceActs } from "./routes/acts.ts";
 import { approvals } from "./routes/approvals.ts";
@@ -39,7 +38,6 @@ import { schedules } from "./routes/schedules.ts";
 import { instanceStream, stream } from "./routes/streams.ts";
 import { minting, tokens } from "./routes/tokens.ts";
 import { workflows } from "./routes/workflows.ts";
-import { refuseParameters, refuseUnreadable } from "./unknown-parameters.ts";
 
 /** Additions of an app to the engine's routes. */
 export interface EngineRoutesOptions {

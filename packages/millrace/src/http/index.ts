@@ -19,13 +19,12 @@ export type { EngineRoutesOptions } from "./engine-routes.ts";
 export type { HttpEnv } from "./env.ts";
 export { engineRoutes } from "./lazy-routes.ts";
 export { needs } from "./operation.ts";
-export { answerHtml } from "./page-html.ts";
 export { HttpRefusal } from "./problem.ts";
-export { answers, createRoute, Routes } from "./router.ts";
+export { answers, createRoute, Routes, refuseUnreadable } from "./router.ts";
 export { type InboundSource, inboundRoutes } from "./routes/inbound.ts";
+export { answerHtml } from "./routes/problems-page.ts";
 export { pullRoutes } from "./routes/pull.ts";
 export { roomRoutes } from "./routes/rooms.ts";
-export { refuseUnreadable } from "./unknown-parameters.ts";
 export type { WebhookScheme } from "./webhook-schemes.ts";
 
 /** Bodies of requests: how a route documents, reads and refuses them. */

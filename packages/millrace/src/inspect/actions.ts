@@ -4,10 +4,9 @@ import { parseEntryKey } from "../contract/ids.ts";
 import { timestamp } from "../contract/row.ts";
 import { among, andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import type { Operator } from "../store/actions.ts";
-import { namedBatch } from "../store/d1/named.ts";
+import { namedBatch, positionBy, rowPage, selectRows } from "../store/d1/named.ts";
 import { LOOKED_AT, type Page, type PageRequest, type Position } from "../store/d1/paging.ts";
 import { query } from "../store/d1/retry.ts";
-import { positionBy, rowPage, selectRows } from "../store/d1/rows.ts";
 
 const RESULTS = ["applied", "no_change", "failed", "refused"] as const;
 

@@ -7,9 +7,9 @@ import { among, andEquals, fragment, type Statement, sql } from "../contract/sql
 import { askerOf } from "../signals/approval.ts";
 import type { Operator } from "../store/actions.ts";
 import { OVER_AS, SOMEBODY_WAITS } from "../store/approvals.ts";
+import { positionBy, rowPage, selectRows } from "../store/d1/named.ts";
 import { LOOKED_AT, type Page, type PageRequest, type Position } from "../store/d1/paging.ts";
 import { query } from "../store/d1/retry.ts";
-import { positionBy, rowPage, selectRows } from "../store/d1/rows.ts";
 
 const STATES = ["pending", "approved", "rejected"] as const;
 

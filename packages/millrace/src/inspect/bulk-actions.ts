@@ -8,10 +8,9 @@ import { beginning } from "../contract/text.ts";
 import { bulkActionId, type Operator } from "../store/actions.ts";
 import { IS_LEFT } from "../store/bulk-actions.ts";
 import { BULK_RESULTS, type BulkResult } from "../store/bulk-items.ts";
-import { namedBatch } from "../store/d1/named.ts";
+import { namedBatch, positionBy, rowPage, selectRows } from "../store/d1/named.ts";
 import type { Page, PageRequest } from "../store/d1/paging.ts";
 import { query } from "../store/d1/retry.ts";
-import { positionBy, rowPage, selectRows } from "../store/d1/rows.ts";
 import { aboutThese } from "./actions.ts";
 
 const STATES = ["running", "complete", "stopped", "aborted"] as const;

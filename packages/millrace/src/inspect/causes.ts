@@ -6,9 +6,9 @@ import { KNOWN_NAMES } from "../contract/known-fields.ts";
 import { redacted, timestamp } from "../contract/row.ts";
 import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import type { Operator } from "../store/actions.ts";
+import { positionBy, rowPage } from "../store/d1/named.ts";
 import type { Page, PageRequest } from "../store/d1/paging.ts";
 import { atomically, type Row } from "../store/d1/retry.ts";
-import { positionBy, rowPage } from "../store/d1/rows.ts";
 import { DeadLetterFilter, type DeadLetterReader, hideInErrors, seesUnattributed } from "./dead-letters.ts";
 import { REVEALED, type Redaction } from "./redaction.ts";
 

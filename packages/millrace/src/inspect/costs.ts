@@ -2,7 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { cellsOf, inCell } from "../contract/cells.ts";
 import { shardsOf } from "../contract/recorder-name.ts";
 import { sql } from "../contract/sql.ts";
-import type { StepMode } from "../contract/step-mode.ts";
+import type { StepMode } from "../contract/step-names.ts";
 import { rounded } from "../observe/cost/formula.ts";
 import { type Cost, instanceCost } from "../observe/cost/instance-cost.ts";
 import { storedUse } from "../observe/cost/stored.ts";

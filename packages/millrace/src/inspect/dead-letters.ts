@@ -9,10 +9,9 @@ import { KNOWN_NAMES } from "../contract/known-fields.ts";
 import { redacted, redactedCode, timestamp } from "../contract/row.ts";
 import { among, andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
-import { namedBatch } from "../store/d1/named.ts";
+import { namedBatch, positionBy, rowPage, selectRows } from "../store/d1/named.ts";
 import { LOOKED_AT, type Page, type PageRequest, type Position } from "../store/d1/paging.ts";
 import { atomically, query, type Row } from "../store/d1/retry.ts";
-import { positionBy, rowPage, selectRows } from "../store/d1/rows.ts";
 import { selectRecentLetters } from "../store/dead-letters.ts";
 import { REVEALED, type Redaction } from "./redaction.ts";
 

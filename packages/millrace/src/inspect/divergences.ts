@@ -4,9 +4,9 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { readCells } from "../contract/cells.ts";
 import { timestamp } from "../contract/row.ts";
 import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
+import { rowPage } from "../store/d1/named.ts";
 import type { Page, PageRequest } from "../store/d1/paging.ts";
 import { query, type Row } from "../store/d1/retry.ts";
-import { rowPage } from "../store/d1/rows.ts";
 import { MAX_COUNTED } from "../store/health.ts";
 
 const STATES = ["suspected", "mending", "open", "mended", "gone"] as const;

@@ -1,7 +1,7 @@
 import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
 import type { ErrorCode } from "../contract/errors.ts";
 import { platformId } from "../contract/ids.ts";
-import { saysRead } from "../contract/read-mark.ts";
+import { saysRead } from "../contract/step-names.ts";
 import { beginning } from "../contract/text.ts";
 import { readTold } from "../contract/told-error.ts";
 

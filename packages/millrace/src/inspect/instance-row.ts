@@ -1,12 +1,19 @@
 import * as z from "zod";
+import { hasVersion, versionMissing } from "../contract/params.ts";
 import { redacted, rowOf, timestamp } from "../contract/row.ts";
 import { fragment, now } from "../contract/sql.ts";
 import { labelOf } from "../contract/step-names.ts";
-import { hasVersion, versionMissing } from "../contract/workflow-versions.ts";
 import { type Failure, ShownFailure } from "../pass/failure.ts";
 import type { Row } from "../store/d1/retry.ts";
-import { IS_OVERDUE } from "../store/instances/overdue.ts";
-import { BEGUN, INSTANCE_STATUSES, IS_INDEXED_AS_IN_TURN, ON_ITS_WAY, UNSEEN, WAITS_FOR_SLOT } from "../store/instances/status.ts";
+import {
+  BEGUN,
+  INSTANCE_STATUSES,
+  IS_INDEXED_AS_IN_TURN,
+  IS_OVERDUE,
+  ON_ITS_WAY,
+  UNSEEN,
+  WAITS_FOR_SLOT,
+} from "../store/instances/status.ts";
 import { pauseOf } from "../store/pauses.ts";
 import { ENDED_CHILD } from "../store/waits.ts";
 

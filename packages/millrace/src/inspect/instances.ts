@@ -6,11 +6,10 @@ import { unpackPayload } from "../contract/payload.ts";
 import { among, andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import type { Operator } from "../store/actions.ts";
+import { positionBy } from "../store/d1/named.ts";
 import { keysetPage, type Looked, type Page, type PageRequest, type Position } from "../store/d1/paging.ts";
 import { atomically, query, type Row } from "../store/d1/retry.ts";
-import { positionBy } from "../store/d1/rows.ts";
-import { IS_OVERDUE } from "../store/instances/overdue.ts";
-import { GOING_ON, INSTANCE_STATUSES, type InstanceStatus, IS_INDEXED_AS_STOPPED } from "../store/instances/status.ts";
+import { GOING_ON, INSTANCE_STATUSES, type InstanceStatus, IS_INDEXED_AS_STOPPED, IS_OVERDUE } from "../store/instances/status.ts";
 import { INSTANCE_COLUMNS, type Instance, instanceIn, progressIn, type StepProgress } from "./instance-row.ts";
 import { andStands, type StandingName } from "./standing.ts";
 

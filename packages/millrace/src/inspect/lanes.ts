@@ -6,9 +6,9 @@ import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { type TurnsStub, turnsObjectOf } from "../lanes/turns-stub.ts";
 import type { Operator } from "../store/actions.ts";
+import { selectRows } from "../store/d1/named.ts";
 import { LOOKED_AT, type Page } from "../store/d1/paging.ts";
 import { query } from "../store/d1/retry.ts";
-import { selectRows } from "../store/d1/rows.ts";
 
 export interface LaneKey {
   readonly lane: string;

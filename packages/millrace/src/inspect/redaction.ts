@@ -4,7 +4,7 @@ import { type Hide, hideAll, hideNothing, hiding } from "../contract/hide.ts";
 import { unpackPayload } from "../contract/payload.ts";
 import { redact } from "../contract/redact.ts";
 import { among, sql } from "../contract/sql.ts";
-import { pullIn } from "../pull/keep-letter.ts";
+import { pullIn } from "../pull/letters.ts";
 import type { Operator } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";

@@ -1,11 +1,11 @@
 import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
-import { CLOCKS_APART_MS } from "../contract/patience.ts";
 import { redacted, rowOf, timestamp } from "../contract/row.ts";
 import { CHILD_PREFIX, codeLabelOf, labelOf, OWN_PARTS, ownStep, UNDO_PREFIX } from "../contract/step-names.ts";
+import { CLOCKS_APART_MS } from "../contract/within.ts";
 import { isDoubtEvent } from "../guard/doubt.ts";
 import { IN_PASS_MS } from "../pass/lean.ts";
-import { isResumeEvent } from "../signals/held.ts";
+import { isResumeEvent } from "../signals/approval.ts";
 import { awaitedSteps } from "../signals/wait.ts";
 import { type Operator, selectRunBegun } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
@@ -15,7 +15,7 @@ import { type Effect, effectsOf } from "./effects.ts";
 import { historyOf, type StepRecord } from "./history.ts";
 import { type Instance, StepProgress } from "./instance-row.ts";
 import { progressOf } from "./instances.ts";
-import { type Hold, heldState, selectHold, triedBefore } from "./live/step-ends.ts";
+import { type Hold, heldState, selectHold, triedBefore } from "./live/step-feed.ts";
 import { nextAttemptAt } from "./standing.ts";
 
 const Attempt = z

@@ -1,10 +1,10 @@
 import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { durationMs } from "../contract/duration.ts";
+import { deployedVersions } from "../contract/params.ts";
 import { queuesOf } from "../contract/queue.ts";
 import { iso, timestamp } from "../contract/row.ts";
 import { sql } from "../contract/sql.ts";
-import { deployedVersions } from "../contract/workflow-versions.ts";
 import type { Operator } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
 import { GOING_ON, INSTANCE_STATUSES, type InstanceStatus, IS_INDEXED_AS_STOPPED, RUNS_NO_MORE } from "../store/instances/status.ts";

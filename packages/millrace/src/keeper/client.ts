@@ -1,8 +1,7 @@
 import { type EngineEnv, objectsIn } from "../contract/bindings.ts";
 import { cellsOf, readCells } from "../contract/cells.ts";
 import { keeperObject } from "../contract/keeper-stub.ts";
-import { gauge, unavailableCell } from "../observe/metrics/gauges.ts";
-import type { Seen } from "../observe/metrics/vitals.ts";
+import { gauge, type Seen, unavailableCell } from "../observe/metrics/vitals.ts";
 import type { Keeper } from "./keeper.ts";
 
 /** Interval at which an isolate checks that the keeper's alarm is set, in milliseconds. */

@@ -2,23 +2,22 @@ import { DurableObject } from "cloudflare:workers";
 import { raiseAlerts } from "../alerts/raise.ts";
 import { type AlertChanges, type AlertRule, changedRules } from "../alerts/rule.ts";
 import { ALERT_RULES, KEEPER_LATE } from "../alerts/rules.ts";
-import { callOwed } from "../callbacks/owed.ts";
+import { callOwed } from "../callbacks/send-callback.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { cellOfObject, inCell, readCells } from "../contract/cells.ts";
 import { type Elsewhere, NOWHERE } from "../contract/elsewhere.ts";
+import { messageOf } from "../contract/errors.ts";
 import { keeperObject } from "../contract/keeper-stub.ts";
 import { logLine } from "../contract/log-line.ts";
-import type { Portion } from "../contract/patience.ts";
-import { within } from "../contract/within.ts";
-import type { Sample } from "../observe/metrics/sample.ts";
+import { type Portion, within } from "../contract/within.ts";
+import type { Sample } from "../observe/metrics/series.ts";
 import { type AppGauges, type Seen, Vitals } from "../observe/metrics/vitals.ts";
 import { applyOpenActions } from "../operate/carry-out/carry-out.ts";
 import { type UndoneChild, undoChild } from "../operate/undo-child.ts";
-import type { Check } from "../reconcile/check.ts";
-import { engineChecks } from "../reconcile/checks.ts";
-import { walk } from "../reconcile/walk.ts";
+import type { Check } from "../reconcile/scan.ts";
+import { engineChecks, walk } from "../reconcile/walk.ts";
 import { startDue } from "../schedules/due.ts";
-import { isLocal } from "../store/d1/local.ts";
+import { isLocal } from "../store/d1/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { ownOf } from "../topology/consumer.ts";
 import { Standstill } from "./backlog.ts";
@@ -26,7 +25,6 @@ import { tripBreakers } from "./breakers.ts";
 import { checkInstances, startUnseen, wakeSleepers } from "./check-instances.ts";
 import { resendOutbox } from "./resend-outbox.ts";
 import { engineRetention } from "./retention.ts";
-import { type Duty, type Round, runRound } from "./round.ts";
 import { type Retention, sweep } from "./sweep.ts";
 
 /** Milliseconds from the start of one round to the start of the next round. `KEEPER_PERIOD_MS` in the env overrides this default. */
@@ -288,4 +286,52 @@ export function keeper(duties: Duties): typeof Keeper {
     protected override readonly duties = duties;
     protected override readonly alertRules = alertRules;
   };
+}
+
+interface Duty {
+  readonly name: string;
+  /** The time in a round after which no portion of this duty starts, in milliseconds. */
+  readonly budgetMs: number;
+  /** Does a bounded part of the duty's due work. The call is safe to repeat after a crash at any point. */
+  readonly portion: () => Promise<Portion>;
+}
+
+/** The count of each duty in one round. */
+interface Round {
+  readonly did: Readonly<Record<string, number>>;
+  /** True when the round's time ended before all due work was done. Then the next round follows at once. */
+  readonly more: boolean;
+}
+
+/** Maximum time that a round waits for one portion, in milliseconds, so that a hanging portion does not delay the other duties. */
+const PORTION_TIMEOUT_MS = 30_000;
+
+/**
+ * Runs the duties of one round in order. Each duty runs portion by portion, while the duty has due work and time remains. If a duty fails
+ * or hangs, this is logged, and the next duty runs.
+ */
+async function runRound(duties: readonly Duty[]): Promise<Round> {
+  const did: Record<string, number> = {};
+  let more = false;
+  for (const duty of duties) {
+    const part = await runDuty(duty);
+    did[duty.name] = part.did;
+    more ||= part.more;
+  }
+  return { did, more };
+}
+
+async function runDuty({ name, budgetMs, portion }: Duty): Promise<Portion> {
+  const until = Date.now() + budgetMs;
+  let did = 0;
+  try {
+    for (;;) {
+      const part = await within(portion(), PORTION_TIMEOUT_MS);
+      did += part.did;
+      if (!part.more || Date.now() >= until) return { did, more: part.more };
+    }
+  } catch (error) {
+    logLine("error", { log: "keeper", part: name, error: messageOf(error) });
+    return { did, more: false };
+  }
 }

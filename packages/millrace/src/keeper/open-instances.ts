@@ -1,8 +1,8 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Elsewhere } from "../contract/elsewhere.ts";
 import type { Envelope } from "../contract/envelope.ts";
-import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { among, fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { KEEPER_PATIENCE_MS } from "../contract/within.ts";
 import { query } from "../store/d1/retry.ts";
 import { timesBrokenOff } from "../store/instances/look.ts";
 import { AT_REST, GOING_ON, type InstanceStatus, WAITS_FOR_SLOT } from "../store/instances/status.ts";

@@ -1,9 +1,9 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Elsewhere } from "../contract/elsewhere.ts";
-import type { Portion } from "../contract/patience.ts";
 import { laneIn } from "../contract/queue.ts";
 import { among, now, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
+import type { Portion } from "../contract/within.ts";
 import { relay } from "../recorder/relay.ts";
 import { atomically, query } from "../store/d1/retry.ts";
 import { noteResent, type Outgoing, removeInLane, SENT_AT } from "../store/outbox.ts";

@@ -1,5 +1,11 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { type Statement, sql } from "../contract/sql.ts";
+import { codeOf, messageOf } from "../contract/errors.ts";
+import { logLine } from "../contract/log-line.ts";
+import { now, rowChunks, type Statement, sql } from "../contract/sql.ts";
+import { deadLetter, envelopeIn, nameIn } from "../intake/letters/letter.ts";
+import { countLetters } from "../observe/metrics/runs.ts";
+import { aboutLetter } from "../operate/letters/settle.ts";
+import { relay } from "../recorder/relay.ts";
 import { removeActions, selectOldActions } from "../store/actions.ts";
 import { removeResolved } from "../store/alerts.ts";
 import { auditOpened } from "../store/audit-opened.ts";
@@ -7,13 +13,15 @@ import { removeEndedBulk } from "../store/bulk-actions.ts";
 import { removeOldItems } from "../store/bulk-items.ts";
 import { removeOldLists } from "../store/bulk-lists.ts";
 import { removeCounts } from "../store/counts.ts";
+import { namedBatch } from "../store/d1/named.ts";
 import { atomically, query } from "../store/d1/retry.ts";
-import { removeSettledLetters } from "../store/dead-letters.ts";
+import { type DeadLetter, insertDeadLetters, removeOpenLetters, removeSettledLetters } from "../store/dead-letters.ts";
 import { removeEnded } from "../store/divergences.ts";
 import { removeOldFailures } from "../store/failed-deliveries.ts";
 import { removeFences } from "../store/fences.ts";
 import { FAILED, SETTLED } from "../store/instances/status.ts";
 import { ENDED_DAYS, FAILED_DAYS, STATED_DAYS, TOMBSTONE_DAYS } from "../store/kept-days.ts";
+import { insertLastWords, isStuck, MAX_PAUSE_MS, type Outgoing, removeStuck } from "../store/outbox.ts";
 import { removeRuns } from "../store/schedule-runs.ts";
 import { removeStreams } from "../store/sequences.ts";
 import { isFree, removeFree } from "../store/signals.ts";
@@ -21,10 +29,8 @@ import { removeStatedEvents } from "../store/stated-events.ts";
 import { removeExpired } from "../store/tokens.ts";
 import { removeTombstones } from "../store/tombstones.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import { forgetOpenLetters } from "./forget-letters.ts";
 import { pruneInstances } from "./prune-instances.ts";
 import { pruneArchived, pruneObjects } from "./prune-objects.ts";
-import { giveUpOutbox } from "./prune-outbox.ts";
 import type { Retention, Slice } from "./sweep.ts";
 
 /** Retention of open dead letters. */
@@ -149,4 +155,132 @@ async function pruneSignals(env: EngineEnv, keepMs: number, from: string | null)
   const free = walked.filter((row) => row.free === 1).map(({ id }) => id);
   const gone = free.length === 0 ? [] : await query(env.DB, removeFree(free, keepMs));
   return { removed: gone.length, next: walked.length === SIGNALS_WALKED ? (walked.at(-1)?.id ?? null) : null };
+}
+
+const LETTERS = 100;
+const DAY_MS = 86_400_000;
+
+interface OldLetter {
+  id: string;
+  tenantId: string | null;
+  queue: string;
+  messageType: string | null;
+  idempotencyKey: string | null;
+  correlationId: string | null;
+  reason: string;
+}
+
+/**
+ * Removes open dead letters after their retention time, together with the messages of the catalog's `onSkipped`. The dead letter of a
+ * command that never started is removed together with the row of the command's instance. Without the dead letter, the command could not be
+ * replayed. The query reads only the old rows of an index.
+ */
+async function forgetOpenLetters(env: EngineEnv, catalog: Catalog | undefined, keepMs: number): Promise<number> {
+  const old = await query<OldLetter>(
+    env.DB,
+    sql`
+      SELECT id, tenant_id AS tenantId, queue, message_type AS messageType, idempotency_key AS idempotencyKey,
+        correlation_id AS correlationId, reason
+      FROM millrace_dead_letters WHERE state = 'open' AND captured_at <= ${now} - ${keepMs}
+        AND NOT EXISTS (SELECT 1 FROM millrace_instances
+          WHERE millrace_instances.id = millrace_dead_letters.instance_id AND millrace_instances.status = 'dead')
+      LIMIT ${LETTERS}`,
+  );
+  if (old.length === 0) return 0;
+  const because = `No operator replayed or skipped the dead letter for ${Math.round(keepMs / DAY_MS)} days.`;
+  const said = (await Promise.all(old.map((letter) => saidOf(env, catalog, letter, because)))).filter((one) => one !== undefined);
+  const messages = said.flatMap(({ id, about }) => about.map((message) => ({ ...message, letter: id })));
+  // A dead letter that an operator replayed or skipped meanwhile is not removed and gets no message.
+  const { gone } = await namedBatch(env.DB, {
+    said: rowChunks(messages).map(insertLastWords),
+    gone: removeOpenLetters(said.map(({ id }) => id)),
+  });
+  const forgotten = new Set(gone.map(({ id }) => id));
+  await relay(
+    env,
+    messages.filter(({ letter }) => forgotten.has(letter)),
+  );
+  return gone.length;
+}
+
+/**
+ * Returns the messages about a removed dead letter. For a dead letter without a tenant, the function returns no messages. Returns undefined
+ * when `onSkipped` fails, so that the dead letter remains.
+ */
+async function saidOf(
+  env: EngineEnv,
+  catalog: Catalog | undefined,
+  letter: OldLetter,
+  because: string,
+): Promise<{ id: string; about: Outgoing[] } | undefined> {
+  const { id, tenantId, correlationId } = letter;
+  if (tenantId === null || catalog === undefined) return { id, about: [] };
+  const job = nameIn({ correlation_id: correlationId }, "correlation_id");
+  const known = { ...letter, tenantId, correlationId: job };
+  try {
+    return { id, about: await aboutLetter(env, catalog, known, { because, actor: "retention", source: "retention" }) };
+  } catch (error) {
+    logLine("error", { log: "retention", rule: "dead letters open", letter: id, code: codeOf(error), error: messageOf(error) });
+    return undefined;
+  }
+}
+
+const PAGE = 100;
+/** Number of pauses between a row's early tries that are shorter than the maximum pause. */
+const SHORT_PAUSES = 6;
+
+/**
+ * Messages that no queue has accepted within the retention time become dead letters. The same write removes these messages from the outbox.
+ * The function measures a message's age in tries, one try per maximum pause. Messages that a queue accepted but no consumer confirmed
+ * remain in the outbox, and are sent again. The query reads the whole outbox, which contains only unconfirmed messages.
+ */
+async function giveUpOutbox(env: EngineEnv, keepMs: number): Promise<number> {
+  const tries = Math.ceil(keepMs / MAX_PAUSE_MS) + SHORT_PAUSES;
+  const stuck = await query<Stuck>(
+    env.DB,
+    sql`SELECT id, queue, body, error, attempts, ${now} - ${keepMs} AS long_ago FROM millrace_outbox WHERE ${isStuck(tries)} LIMIT ${PAGE}`,
+  );
+  if (stuck.length === 0) return 0;
+  // Only rows that are still in the outbox become dead letters, because a consumer may have confirmed some rows in the meantime.
+  const letters = stuck.map((row) => ({ ...letterOf(row), outboxId: row.id }));
+  const written = await namedBatch(env.DB, {
+    letters: rowChunks(letters).map((chunk) =>
+      insertDeadLetters(
+        chunk,
+        sql`EXISTS (SELECT 1 FROM millrace_outbox
+        WHERE millrace_outbox.id = l.value->>'outboxId' AND ${isStuck(tries)})`,
+      ),
+    ),
+    gone: removeStuck(
+      stuck.map(({ id }) => id),
+      tries,
+    ),
+  });
+  countLetters(env, letters.slice(0, written.gone.length));
+  logLine("error", { log: "dead_letters", queue: "outbox", captured: written.gone.length });
+  return written.gone.length;
+}
+
+interface Stuck {
+  id: string;
+  queue: string;
+  body: string;
+  error: string;
+  attempts: number;
+  long_ago: number;
+}
+
+/** The dead letter of an outbox row. A body that is not JSON is stored as a string. */
+function letterOf({ queue, body: text, error, attempts, long_ago }: Stuck): DeadLetter {
+  const body = parsed(text);
+  const createdAt = Date.parse(envelopeIn(body)?.created_at ?? "");
+  return deadLetter({ queue, body, error, reason: "undeliverable", attempts, firstAt: Number.isNaN(createdAt) ? long_ago : createdAt });
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
 }

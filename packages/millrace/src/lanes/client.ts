@@ -1,9 +1,10 @@
+import { objectBinding } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
-import type { LaneDefinition } from "./definition.ts";
-import { checkedName } from "./lane-name.ts";
+import { placed } from "../contract/location.ts";
+import { checkedName, type LaneDefinition, type LaneName, objectName } from "./definition.ts";
+import type { LaneObject } from "./lane-object.ts";
 import { type LaneSendOptions, type Posted, posted } from "./message.ts";
 import type { LaneSent } from "./storage.ts";
-import { type LaneEnv, laneObjectOf } from "./stub.ts";
 
 /** A message and its send options. */
 export interface LaneMessage<Body> extends LaneSendOptions {
@@ -102,4 +103,26 @@ export async function sendToLanes<Body>(
   };
   await Promise.all(Array.from({ length: Math.min(SIDE_BY_SIDE, groups.length) }, work));
   return answers;
+}
+
+/** The environment of a Worker with lanes: the Durable Object of `laneObject`, bound as LANES or only exported as `Lanes`. */
+export type LaneEnv = object & { LANES?: DurableObjectNamespace<LaneObject> };
+
+/** The RPC interface of a lane's object. The type is written out, because the mapped types of Workers RPC lose the class. */
+type LaneStub = {
+  [Name in Exclude<keyof LaneObject, keyof DurableObjectBase>]: (
+    ...args: Parameters<LaneObject[Name]>
+  ) => Promise<Awaited<ReturnType<LaneObject[Name]>>>;
+};
+type DurableObjectBase = import("cloudflare:workers").DurableObject;
+
+/**
+ * The object of a lane. Callers use the object to send messages, to read the lane, and to operate the lane. A lane without a tenant has
+ * `tenant: null`. The form `{ object }` takes an object's id from a log line (`lane_gave_up`). The `look()` of that object returns the
+ * lane's name, tenant and key.
+ */
+export function laneObjectOf(env: LaneEnv, name: LaneName | { readonly object: string }): LaneStub {
+  const lanes = objectBinding<LaneObject>(env, "LANES");
+  const stub = "object" in name ? lanes.get(lanes.idFromString(name.object)) : lanes.getByName(objectName(name), placed(env));
+  return stub as unknown as LaneStub;
 }

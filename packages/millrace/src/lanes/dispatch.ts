@@ -1,14 +1,12 @@
-import { messageOf } from "../contract/errors.ts";
+import { MillraceError, messageOf } from "../contract/errors.ts";
 import { MAX_ERROR_CHARACTERS } from "../contract/hand-off.ts";
 import { logLine } from "../contract/log-line.ts";
 import { beginning } from "../contract/text.ts";
-import type { Kept } from "./backlog.ts";
+import { within } from "../contract/within.ts";
+import type { Gate, Kept } from "./backlog.ts";
 import type { LaneLetter, Plan } from "./definition.ts";
-import type { Gate } from "./gate.ts";
-import { handOut } from "./hand-out.ts";
-import { advanced, attemptsOf, dueAtOf, follow, type Outcome, type Progress } from "./progress.ts";
+import { advanced, attemptsOf, dueAtOf, follow, type Handed, type Outcome, type Progress, type Settled, Settlement } from "./progress.ts";
 import type { LaneStorage } from "./storage.ts";
-import { Waker } from "./waker.ts";
 
 /** Delay before a lane without deployed code is checked again, in milliseconds. */
 const UNKNOWN_MS = 60_000;
@@ -237,4 +235,101 @@ function logGivenUp({ name, onFailure }: Plan, said: Record<string, unknown>): v
 
 function logFailure({ name }: Plan, error: unknown): void {
   logLine("error", { log: "lane_failed", lane: name, error: messageOf(error) });
+}
+
+interface CameBack {
+  settled: Settled;
+  /** The error or the time-out of the handler; undefined when the handler succeeded. */
+  thrown: unknown;
+}
+
+/**
+ * Calls the lane's handler with a batch, and returns for each message how the message was settled. The call ends no later than at the
+ * deadline.
+ */
+async function handOut(
+  plan: Plan,
+  messages: readonly Handed[],
+  { env, object, metrics }: { env: unknown; object: DurableObjectState; metrics: () => MessageBatchMetrics },
+): Promise<CameBack> {
+  const settlement = new Settlement(messages);
+  const background: Promise<unknown>[] = [];
+  const ctx = {
+    waitUntil: (work: Promise<unknown>) => void background.push(work),
+    passThroughOnException: () => undefined,
+    props: {},
+    exports: object.exports,
+    abort: (reason?: string) => object.abort(reason),
+  } as unknown as ExecutionContext;
+  const whole = async () => {
+    // Work passed to `waitUntil` is part of the handler's call, also when the call fails, because the next call must not overlap that work.
+    const calls: Promise<unknown>[] = [(async () => plan.queue(settlement.batch(plan.name, metrics), env, ctx))()];
+    const failures: unknown[] = [];
+    for (let next = calls; next.length > 0; next = background.splice(0)) {
+      for (const result of await Promise.allSettled(next)) if (result.status === "rejected") failures.push(result.reason);
+    }
+    if (failures.length > 0) throw failures[0];
+  };
+  try {
+    await within(whole(), plan.deadlineMs, () => tooLate(plan));
+    return { settled: settlement.close(true), thrown: undefined };
+  } catch (thrown) {
+    return { settled: settlement.close(false), thrown: thrown ?? new Error("The handler threw an error without a readable message.") };
+  }
+}
+
+function tooLate({ deadlineMs }: Plan): MillraceError {
+  return new MillraceError(
+    "step_timeout",
+    `The handler did not end within ${deadlineMs / 1000} seconds. Raise the lane's deadline, or do less work in the handler.`,
+  );
+}
+
+/**
+ * Maximum time in milliseconds from the due time of work to the object's alarm. The alarm is needed because a timer in memory can be lost
+ * at any time.
+ */
+const FALLBACK_MS = 10_000;
+
+/**
+ * Wakes an object when work is due. The object always has an alarm for the work. If the work is due within 10 s, the object also has a
+ * timer in memory. Setting an alarm costs a written row, so that an alarm that is early enough is not changed.
+ */
+class Waker {
+  readonly #storage: DurableObjectStorage;
+  readonly #wake: () => void;
+  #alarmAt: number | undefined;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(storage: DurableObjectStorage, wake: () => void) {
+    this.#storage = storage;
+    this.#wake = wake;
+  }
+
+  /**
+   * Schedules the wake-up for the given due times. Work that is already due needs no timer, because this work is already in progress. The
+   * timer is set for the next due time, and the alarm for the earliest of all due times.
+   */
+  set(times: readonly number[], now: number): void {
+    if (this.#timer !== undefined) clearTimeout(this.#timer);
+    const next = Math.min(...times.filter((time) => time > now));
+    this.#timer = next - now <= FALLBACK_MS ? setTimeout(this.#wake, next - now) : undefined;
+    if (times.length === 0) return;
+    const first = Math.min(...times);
+    const at = first - now <= FALLBACK_MS ? now + FALLBACK_MS : first;
+    if (this.#alarmAt !== undefined && this.#alarmAt <= at) return;
+    this.#alarmAt = at;
+    // If the write of the alarm fails, the object is reset, and the response that waits for the write fails.
+    void this.#storage.setAlarm(at);
+  }
+
+  /** Cancels the timer. */
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
+
+  /** Records that the alarm ran, so that no alarm is set now. */
+  rang(): void {
+    this.#alarmAt = undefined;
+  }
 }

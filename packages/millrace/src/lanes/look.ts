@@ -1,4 +1,4 @@
-import type { LaneName } from "./lane-name.ts";
+import type { LaneName } from "./definition.ts";
 import { attemptsOf, dueAtOf } from "./progress.ts";
 import type { LaneStorage } from "./storage.ts";
 

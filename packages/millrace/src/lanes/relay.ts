@@ -5,7 +5,7 @@ import { outboxId } from "../contract/ids.ts";
 import { laneIn } from "../contract/queue.ts";
 import { within } from "../contract/within.ts";
 import { type LaneKeyMessage, type LaneKeySent, sendToLanes } from "./client.ts";
-import type { LaneName } from "./lane-name.ts";
+import type { LaneName } from "./definition.ts";
 
 interface Outgoing {
   readonly id: string;

@@ -3,11 +3,11 @@ import type { Envelope } from "../contract/envelope.ts";
 import { messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
 import { within } from "../contract/within.ts";
-import type { LaneName } from "./lane-name.ts";
+import { laneObjectOf } from "./client.ts";
+import type { LaneName } from "./definition.ts";
 import type { LaneLook } from "./look.ts";
 import { type Posted, posted } from "./message.ts";
 import { inLane, laneOfMessage } from "./relay.ts";
-import { laneObjectOf } from "./stub.ts";
 
 /** The end of a run. The status `skipped` means that an operator has closed the instance. */
 export interface RunEnd {

@@ -1,6 +1,18 @@
 import type { LimitName } from "../store/limits.ts";
-import { cutLevel, earliestIn, full, type Level, returned, type TokenBucket, taken, tokensAt } from "./bucket.ts";
-import { type Narrowing, narrowed, spaced, spacing } from "./narrowing.ts";
+import {
+  cutLevel,
+  earliestIn,
+  full,
+  type Level,
+  type Narrowing,
+  narrowed,
+  returned,
+  spaced,
+  spacing,
+  type TokenBucket,
+  taken,
+  tokensAt,
+} from "./bucket.ts";
 import { UNNAMED_PAUSE_MS, type Word } from "./upstream.ts";
 import { type Counts, counted, cutCounts, earliest, fits, type Granted, room, type Window } from "./windows.ts";
 

@@ -6,7 +6,7 @@ import type { Operator } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
 import { selectLimits, unlistLimit } from "../store/limits.ts";
 import type { LimitEnv } from "./client.ts";
-import type { LimitSeen } from "./look.ts";
+import type { LimitSeen } from "./rate-limit.ts";
 
 export const LimitRow = z
   .object({

@@ -1,4 +1,4 @@
-import { retryAfterMs } from "../contract/retry-after.ts";
+import { retryAfterMs } from "../contract/duration.ts";
 
 /** The limit that an upstream reports. The report is either a refusal, or the count of remaining calls and the time until the reset. */
 export interface Word {

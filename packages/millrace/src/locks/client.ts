@@ -1,10 +1,10 @@
 import { objectBinding } from "../contract/bindings.ts";
 import { type Duration, durationMs } from "../contract/duration.ts";
+import { isTenant } from "../contract/envelope.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
 import { placed } from "../contract/location.ts";
 import { checkedObjectName, isPathStep } from "../contract/object-name.ts";
 import type { Statement } from "../contract/sql.ts";
-import { isTenant } from "../contract/tenant.ts";
 import { characterCount } from "../contract/text.ts";
 import { within } from "../contract/within.ts";
 import { assertFence, isFenced } from "../store/fences.ts";

@@ -2,8 +2,8 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { sql } from "../contract/sql.ts";
 import { query } from "../store/d1/retry.ts";
 import { selectChild } from "../store/instances/children.ts";
+import { selectToTakeBack } from "../store/instances/run.ts";
 import { type InstanceStatus, UNDER_WAY } from "../store/instances/status.ts";
-import { selectToTakeBack } from "../store/instances/undoable.ts";
 import { applyAction } from "./carry-out/carry-out.ts";
 import { actOn } from "./instances/acts.ts";
 

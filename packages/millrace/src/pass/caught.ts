@@ -1,6 +1,6 @@
 import { type ChildFailure, codeOf, type ErrorCode, isDefiniteRefusal, MillraceError, messageOf } from "../contract/errors.ts";
-import { sayInstead } from "../contract/stack.ts";
 import { beginning } from "../contract/text.ts";
+import { sayInstead } from "../contract/told-error.ts";
 import type { Failure, Unrecorded } from "./failure.ts";
 
 /** An error that the workflow's code caught, as stored for later replays. */

@@ -1,8 +1,13 @@
 import * as z from "zod";
 import { causeId } from "../contract/cause.ts";
+import { beforeWords, messageBeside } from "../contract/error-words.ts";
 import { codeOf, detailOf, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
-import { framesOf } from "../contract/stack.ts";
+import { formatEntryKey } from "../contract/ids.ts";
+import { labelOf } from "../contract/step-names.ts";
 import { beginning } from "../contract/text.ts";
+import { framesOf } from "../contract/told-error.ts";
+import type { Seen } from "../store/inbox/entry.ts";
+import { SKIPPED } from "../store/inbox/outcome.ts";
 
 /**
  * Status of an effect without a record, after the step failed. `refused`: the upstream refused the effect, so the effect did not happen.
@@ -156,3 +161,123 @@ function thrownAt(error: unknown): string | undefined {
 
 const FRAME = /^\s+at (.+:\d+:\d+\)?)$/;
 const NOT_THE_AUTHORS = /\/node_modules\/|\/engine\/(?:guard|pass|workflow)\/|\(?(?:node|cloudflare|native):/;
+
+interface Failed {
+  readonly error: unknown;
+  readonly last: boolean;
+  readonly failure: Failure;
+}
+
+/** The failed attempts of one replay, and the step of each error that the workflow's code receives. */
+export class Failures {
+  readonly #attempts = new Map<string, Failed>();
+  readonly #heard = new Map<unknown, string>();
+  readonly #unclear = new Set<string>();
+  #trouble = false;
+
+  /** Records a failed attempt. `last` is true if the platform will not retry the step. */
+  note(label: string, attempt: number, error: unknown, last: boolean): void {
+    this.#attempts.set(label, { error, last, failure: describeFailure(label, attempt, error) });
+  }
+
+  /** Records an attempt with an unknown outcome. The outcome remains unknown even if the upstream refuses a later attempt. */
+  noteUnclear(label: string): void {
+    this.#unclear.add(label);
+  }
+
+  isUnclear(label: string): boolean {
+    return this.#unclear.has(label);
+  }
+
+  noteEnd(label: string, error: unknown): void {
+    this.note(label, 1, error, true);
+    this.#heard.set(error, label);
+  }
+
+  noteRejected(label: string, error: unknown): void {
+    this.#trouble = true;
+    this.#heard.set(error, label);
+  }
+
+  get hasRejected(): boolean {
+    return this.#trouble;
+  }
+
+  /** The error of a step's last attempt in this replay. The error may request the delay before the next attempt. */
+  lastOf(label: string): unknown {
+    return this.#attempts.get(label)?.error;
+  }
+
+  /**
+   * The failure that ended the run. If the thrown error, or a `cause` of the thrown error, is a step's error, the result is the failure of
+   * this step. If the errors of several steps match, the result is the failure that is last in `heard`, the order in which the code
+   * received failures. Any other error is a failure of the workflow's code. The result is undefined if the platform stopped retrying the
+   * step before the code's limit of attempts, because a deployment may have raised this limit. Then the keeper polls the platform.
+   */
+  reasonFor(error: unknown, heard: readonly string[] = []): Failure | undefined {
+    const causes = causesOf(error).filter((cause) => this.#heard.has(cause));
+    const turn = (cause: unknown) => heard.indexOf(this.#heard.get(cause) ?? "");
+    const own = causes.reduce<unknown>((last, cause) => (last === undefined || turn(cause) > turn(last) ? cause : last), undefined);
+    const label = this.#heard.get(own);
+    if (label === undefined) return describeFailure("", 1, error);
+    const seen = this.#attempts.get(label);
+    if (!seen?.last) return undefined;
+    if (own === error) return seen.failure;
+    const { message } = seen.failure;
+    const beside = messageBeside(error, message);
+    return beside === ""
+      ? seen.failure
+      : { ...seen.failure, message: beginning(`${beforeWords(beside, message.length + 3)} (${message})`, 1000) };
+  }
+}
+
+function causesOf(error: unknown): readonly unknown[] {
+  const causes = new Set<unknown>([error]);
+  for (const one of causes) for (const cause of saidBy(one)) if (causes.size < MAX_CAUSES) causes.add(cause);
+  return [...causes];
+}
+
+/** The causes of an error. If reading an error of the app throws, the result has no causes. */
+function saidBy(error: unknown): readonly unknown[] {
+  try {
+    if (!(error instanceof Error)) return [];
+    return error instanceof AggregateError ? [...error.errors] : [error.cause];
+  } catch {
+    return [];
+  }
+}
+
+const MAX_CAUSES = 20;
+
+interface Passed {
+  readonly instanceId: string;
+  readonly inbox: { readonly seen: readonly Seen[] };
+  readonly course: { hasSettled(label: string, failed: boolean): boolean };
+}
+
+/**
+ * Adds a hint to a failure of the workflow's code. The hint says that the output that an operator confirmed last may be the reason, and
+ * that a retry keeps this output.
+ */
+export function withConfirmed(failure: Failure, { instanceId, inbox: { seen }, course }: Passed): Failure {
+  const [last] = seen.filter((entry) => isConfirmed(entry, course)).toSorted((one, other) => other.updated_at - one.updated_at);
+  if (last === undefined || (failure.step !== "" && !BY_ITSELF.has(failure.code))) return failure;
+  const confirm = `POST /v1/effects/${formatEntryKey({ ...last, instanceId })}/confirm`;
+  const which = `the output that an operator ${last.token === SKIPPED ? "gave" : "confirmed"} for "${labelOf(last.step, last.item)}"`;
+  return {
+    ...failure,
+    hint: `The run used ${which}, and a retry keeps it: if it is wrong, confirm the correct output (${confirm}), then retry.`,
+  };
+}
+
+/** Codes of failures that no upstream caused. */
+const BY_ITSELF: ReadonlySet<string> = new Set(["config_invalid", "step_failed"]);
+
+/**
+ * True for a step whose output an operator gave by a confirmation or by a skip. This replay may have recorded the output of a skip itself.
+ */
+function isConfirmed({ token, state, position, step, item }: Seen, course: Passed["course"]): boolean {
+  if (position < 0) return false;
+  if (token === SKIPPED) return state === "done" || (state === "failed" && course.hasSettled(labelOf(step, item), false));
+  return token === "operator" && (state === "confirmed" || state === "done");
+}

@@ -11,9 +11,8 @@ import { leavesOpen } from "./caught.ts";
 import { type Course, NAMING_MS } from "./course.ts";
 import { isFirstPass } from "./fresh.ts";
 import { History } from "./history.ts";
-import { patiently } from "./patiently.ts";
 import type { StepCall } from "./step-call.ts";
-import type { WhichRun } from "./which-run.ts";
+import { patiently, type WhichRun } from "./which-run.ts";
 
 /**
  * Timeout in milliseconds for the recorder's answer whether a replay is the first. After a longer wait, a read of the inbox would be

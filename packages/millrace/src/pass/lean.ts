@@ -1,3 +1,5 @@
+import { CLAIMED, type RecordedClass } from "../store/inbox/classes.ts";
+
 /**
  * Longest time of an inline attempt in milliseconds. A longer attempt continues as a platform step, which is visible, has a timeout and can
  * be cancelled.
@@ -62,4 +64,41 @@ export class LeanSteps {
   isOwn(label: string): boolean {
     return this.#begun.get(label)?.isHandedOver === false;
   }
+}
+
+type FirstAttempt<T> = { readonly result: T } | { readonly attempt: Promise<T> };
+
+/**
+ * Makes the first attempt at an inline step within the replay. If the attempt is slow, fails, is paused or has an unknown outcome, the step
+ * continues as a platform step. A platform step can wait.
+ */
+export async function attemptInPass<T>(lean: LeanSteps, label: string, make: () => Promise<T>): Promise<FirstAttempt<T>> {
+  const slow = Promise.withResolvers<undefined>();
+  const timer = setTimeout(slow.resolve, IN_PASS_MS, undefined);
+  lean.begin(label);
+  const attempt = make();
+  const ended = attempt.then(
+    (result) => (isParked(result) ? undefined : { result }),
+    () => undefined,
+  );
+  const done = await Promise.race([ended, slow.promise]);
+  clearTimeout(timer);
+  if (done === undefined) {
+    lean.handOver(label);
+    return { attempt };
+  }
+  lean.end(label);
+  return done;
+}
+
+function isParked(outcome: unknown): boolean {
+  return typeof outcome === "object" && outcome !== null && ("inDoubt" in outcome || "held" in outcome);
+}
+
+/**
+ * True if a step may run inline. False for an undoable effect that records only its outcome. If a run is cancelled during such an effect,
+ * only a platform step shows that the effect began.
+ */
+export function goesLean(effect: { class: RecordedClass; undoable: boolean }): boolean {
+  return !effect.undoable || effect.class === "commit" || CLAIMED.has(effect.class);
 }

@@ -9,18 +9,14 @@ import { beginning } from "../contract/text.ts";
 import { Spending } from "../observe/cost/spending.ts";
 import { type RecorderClient, recorderOf } from "../recorder/client.ts";
 import { asRemembered, type Caught, caughtOf, errorOf, leftBy, packLeft } from "./caught.ts";
-import { withConfirmed } from "./confirmed-output.ts";
 import { Course } from "./course.ts";
-import type { Failure } from "./failure.ts";
-import { Failures } from "./failures.ts";
+import { type Failure, Failures, withConfirmed } from "./failure.ts";
 import { GuardedSteps } from "./guarded.ts";
 import { Inbox } from "./inbox.ts";
 import { LeanSteps } from "./lean.ts";
-import { assertNameable } from "./name.ts";
-import { patiently } from "./patiently.ts";
 import { ProgressReports } from "./progress.ts";
-import type { StepCall } from "./step-call.ts";
-import { WhichRun } from "./which-run.ts";
+import { assertNameable, type StepCall } from "./step-call.ts";
+import { patiently, WhichRun } from "./which-run.ts";
 
 /**
  * After this number of steps a replay yields, so that timers and requests of its process run. In local development all runs use one

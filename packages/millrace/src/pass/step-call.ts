@@ -1,3 +1,7 @@
+import { assertDeclared } from "../contract/declared.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { UNDO_PREFIX } from "../contract/step-names.ts";
+import { beginning } from "../contract/text.ts";
 import type { Start } from "./course.ts";
 
 export interface StepCall {
@@ -24,4 +28,35 @@ export interface StepCall {
   undoable?: boolean;
   /** The first generation of the step's effect that the step considers. Default: 1. */
   since?: number;
+}
+
+/**
+ * Maximum length of a step's label. The platform's limit is 256 characters, and the engine adds suffixes and prefixes (" · after doubt 12",
+ * "undo ") to the label.
+ */
+const MAX_LABEL_CHARACTERS = 216;
+
+/** Refuses a step name that is invalid, or that the platform would refuse or change. Errors: `config_invalid`. */
+export function assertNameable(name: string, label: string): void {
+  assertDeclared(
+    typeof name === "string" && name !== "",
+    `A step's name must be a string, as in step.read("price", …), but this one is ${name === "" ? "empty" : `of the type ${typeof name}`}.`,
+  );
+  const refuse = (why: string) =>
+    new MillraceError("config_invalid", `The step name "${beginning(label, 60)}" ${why}.`, {
+      step: beginning(label, MAX_LABEL_CHARACTERS),
+    });
+  if (label.length > MAX_LABEL_CHARACTERS)
+    throw refuse(
+      `has ${label.length} characters with its key; at most ${MAX_LABEL_CHARACTERS} are allowed. Shorten it, or use a digest as the key`,
+    );
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the platform refuses control characters
+  if (/[\u0000-\u001f\u007f]/.test(label)) throw refuse("has a control character in the name or the key: use a digest as the key");
+  // The platform and the database would change a malformed string, so that two different keys could become equal.
+  if (!label.isWellFormed()) {
+    throw refuse(
+      "has half of a character (an unpaired surrogate) in the name or the key: cut texts between characters, or use a digest as the key",
+    );
+  }
+  if (name.startsWith(UNDO_PREFIX)) throw refuse(`begins with "${UNDO_PREFIX}", which is reserved for undo steps: rename it`);
 }

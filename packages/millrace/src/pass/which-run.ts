@@ -1,9 +1,9 @@
+import pRetry from "p-retry";
 import { MillraceError } from "../contract/errors.ts";
 import { platformId } from "../contract/ids.ts";
 import type { RecorderClient } from "../recorder/client.ts";
 import type { Standing } from "../store/instances/run.ts";
 import { isClosed } from "../store/instances/status.ts";
-import { patiently } from "./patiently.ts";
 
 /**
  * How long a run uses a status of its instance's row, in milliseconds. No effect begins with an older status. Therefore a run that slept,
@@ -129,4 +129,9 @@ export class WhichRun {
     this.#heardAt = askedAt;
     return standing;
   }
+}
+
+/** Repeats a failed database read in code between steps, because the platform retries only steps. */
+export function patiently<T>(ask: () => Promise<T>): Promise<T> {
+  return pRetry(ask, { retries: 20, minTimeout: 100, maxTimeout: 30_000, randomize: true });
 }

@@ -1,5 +1,6 @@
 import { type Duration, durationMs } from "../contract/duration.ts";
 import { MillraceError } from "../contract/errors.ts";
+import { objectNameOf, partsOf } from "../contract/object-name.ts";
 import { MAX_DELAY_SECONDS } from "../contract/queue.ts";
 import { isScope } from "../contract/token.ts";
 import type { PullContentType } from "./message.ts";
@@ -128,4 +129,20 @@ export function plansOf(queues: readonly AnyPullQueue[]): ReadonlyMap<string, Pu
   if (plans.size === queues.length) return plans;
   const twice = queues.find(({ name }, at) => queues.findIndex((other) => other.name === name) !== at);
   throw new MillraceError("config_invalid", `Two pull queues are called "${twice?.name}": rename one of them.`);
+}
+
+/** Identifies one tenant's queue. Each queue of a tenant has a separate Durable Object. */
+export interface PullName {
+  queue: string;
+  tenant: string;
+}
+
+export function objectName({ queue, tenant }: PullName): string {
+  return objectNameOf([queue, tenant]);
+}
+
+/** Parses a name that `objectName` returned; undefined for a name in any other format. */
+export function pullNameOf(name: string | undefined): PullName | undefined {
+  const [queue, tenant] = partsOf(name, 2) ?? [];
+  return typeof queue === "string" && typeof tenant === "string" ? { queue, tenant } : undefined;
 }

@@ -2,11 +2,9 @@ import { DurableObject } from "cloudflare:workers";
 import { type EngineEnv, hasEngine } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { Registration } from "../store/tenant-objects.ts";
-import { type AnyPullQueue, type PullPlan, plansOf } from "./definition.ts";
-import { keepLetter } from "./keep-letter.ts";
-import { type KeptPullLetter, PullLetters } from "./letters.ts";
+import { type AnyPullQueue, type PullName, type PullPlan, plansOf, pullNameOf } from "./definition.ts";
+import { type KeptPullLetter, keepLetter, PullLetters } from "./letters.ts";
 import type { Leased, Posted, PullSent } from "./message.ts";
-import { type PullName, pullNameOf } from "./pull-name.ts";
 import { PullStorage } from "./storage.ts";
 
 export interface PullRequest {

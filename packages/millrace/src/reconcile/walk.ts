@@ -17,7 +17,14 @@ import {
   type Sighting,
   selectDueLooks,
 } from "../store/divergences.ts";
-import type { Check, Checked, Divergence } from "./check.ts";
+import type { Catalog } from "../topology/catalog.ts";
+import { entries } from "./checks/entries.ts";
+import { lanes, locks } from "./checks/objects.ts";
+import { outbox, promises, schedules } from "./checks/overdue.ts";
+import { ends, setBack } from "./checks/platform.ts";
+import { doubts, instances, letters, payloads } from "./checks/records.ts";
+import { sleepers } from "./checks/sleepers.ts";
+import type { Check, Checked, Divergence } from "./scan.ts";
 
 /** Time limit of the checks in one round, in milliseconds. */
 const BUDGET_MS = 400;
@@ -116,3 +123,23 @@ async function mend(env: EngineEnv, check: Check, found: Divergence): Promise<bo
 const keyOf = ({ kind, what }: DivergenceKey) => `${kind} ${what}`;
 
 const shown = ({ kind, what, detail }: Divergence) => ({ kind, what, detail });
+
+/**
+ * The engine's own checks. Records in progress are checked each hour, other records once a day. docs/reconciliation.md lists the kinds of
+ * divergence, and a test compares the page with this list.
+ */
+export const engineChecks = (catalog?: Catalog): readonly Check[] => [
+  sleepers,
+  doubts,
+  outbox(catalog),
+  letters,
+  promises,
+  schedules,
+  locks,
+  lanes,
+  instances,
+  entries(catalog),
+  ends,
+  setBack,
+  payloads,
+];

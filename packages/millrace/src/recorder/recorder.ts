@@ -5,21 +5,22 @@ import { crashPoint } from "../contract/crash-points.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import type { EntryKey } from "../contract/ids.ts";
 import { laneIn } from "../contract/queue.ts";
+import { Recent } from "../contract/recent.ts";
 import type { RowStatement } from "../contract/sql.ts";
 import { labelOf } from "../contract/step-names.ts";
+import { CLOCKS_APART_MS } from "../contract/within.ts";
 import { GatheredCounts, WRITE_MS } from "../observe/metrics/gathered.ts";
 import type { Tally } from "../observe/metrics/tally.ts";
 import { tell } from "../signals/assign.ts";
 import { GroupCommit } from "../store/d1/group-commit.ts";
 import type { Row } from "../store/d1/retry.ts";
 import { rememberFailure } from "../store/inbox/caught.ts";
-import { claimEntry, doubtClaim, extendLease, giveUpClaim } from "../store/inbox/claim.ts";
+import { claimEntry, doubtClaim, extendLease, type GivenOutput, giveUpClaim, refuseSkip } from "../store/inbox/claim.ts";
 import { CLAIMED, DOUBTED } from "../store/inbox/classes.ts";
 import { doubtHanging, putDoubtBack } from "../store/inbox/doubts.ts";
 import type { Attempt, Entry, Seen } from "../store/inbox/entry.ts";
 import { fenceCommit, isFenceRefusal, recordOutcome } from "../store/inbox/outcome.ts";
 import { selectEntries, selectEntry, selectOutput } from "../store/inbox/read.ts";
-import { type GivenOutput, refuseSkip } from "../store/inbox/refuse-skip.ts";
 import { type NextInSlot, selectNextInSlot } from "../store/instances/accept.ts";
 import { selectUntoldEnd, type UntoldEnd } from "../store/instances/children.ts";
 import {
@@ -40,7 +41,6 @@ import { storeOutgoing } from "../store/outbox.ts";
 import { noteTold } from "../store/waits.ts";
 import { type Answer, doneEntry, type Outcome, onlyEntry, recorded, standingOf, standingSaid } from "./answer.ts";
 import { type Arrival, Gatherer, type Written } from "./gather.ts";
-import { KnownPasses } from "./passes.ts";
 import { relay } from "./relay.ts";
 import { startInstances } from "./start.ts";
 
@@ -333,4 +333,28 @@ export class Recorder extends DurableObject<EngineEnv> {
 
 function startsChild({ messages }: Outcome): boolean {
   return messages.some(({ child }) => child !== undefined);
+}
+
+/**
+ * Minimum time in milliseconds for which a replay is remembered. A replay calls `isFirst` only while its instance is younger than
+ * `FRESH_MS`.
+ */
+const REMEMBERED_MS = 60_000;
+
+/**
+ * The recent replays, in the memory of a recorder. All replays of an instance ask the same recorder. Instances that were created before the
+ * recorder's object may have been replayed already.
+ */
+export class KnownPasses {
+  #since = Date.now();
+  readonly #passes = new Recent(REMEMBERED_MS);
+
+  /** True if the replay is the first replay of its instance, including a repeated call by the same replay. */
+  isFirst(instanceId: string, pass: string, createdMs: number): boolean {
+    const at = Date.now();
+    // If the clock was ahead when the object was created, the current time replaces the time of the creation.
+    this.#since = Math.min(this.#since, at);
+    const known = this.#passes.note(instanceId, pass);
+    return (known ?? pass) === pass && createdMs > this.#since + CLOCKS_APART_MS;
+  }
 }

@@ -5,9 +5,8 @@ import { platformId } from "../contract/ids.ts";
 import { byteLength } from "../contract/limits.ts";
 import { placed } from "../contract/location.ts";
 import { logLine } from "../contract/log-line.ts";
-import type { Params } from "../contract/params.ts";
+import { currentVersion, type Params } from "../contract/params.ts";
 import { within } from "../contract/within.ts";
-import { currentVersion } from "../contract/workflow-versions.ts";
 import { REMEMBERED_DAYS, resultsKeptMs } from "../store/kept-days.ts";
 
 /** An instance to create on the platform, with fields of its row. */

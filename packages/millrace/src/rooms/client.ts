@@ -1,10 +1,11 @@
+import { objectBinding } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { assertFewItems, byteLength } from "../contract/limits.ts";
+import { placed } from "../contract/location.ts";
 import { jsonOf } from "../contract/plain.ts";
-import type { RoomDefinition } from "./definition.ts";
+import { checkedRoomName, checkedText, MAX_ROOM_KEY_CHARACTERS, objectName, type RoomDefinition, type RoomName } from "./definition.ts";
 import type { RoomSent } from "./history.ts";
-import { checkedRoomName, checkedText, MAX_ROOM_KEY_CHARACTERS } from "./room-name.ts";
-import { type RoomEnv, roomObjectOf } from "./stub.ts";
+import type { RoomObject } from "./room-object.ts";
 
 export interface RoomSendOptions {
   /**
@@ -61,4 +62,20 @@ function bodyAsJson(room: string, body: unknown): string {
   }
   const message = `has no JSON: ${why}`;
   throw new MillraceError("invalid_payload", `A message for the room "${room}" ${message}.`, { issues: [{ path: "body", message }] });
+}
+
+/** The environment of a Worker with rooms. The class from `roomObject` is bound as ROOMS, or is only exported as `Rooms`. */
+export type RoomEnv = object & { ROOMS?: DurableObjectNamespace<RoomObject> };
+
+/** The RPC interface of a room's object. The type lists each method, because the mapped types of Workers RPC do not preserve the class. */
+export interface RoomStub extends Pick<DurableObjectStub, "fetch"> {
+  send(...args: Parameters<RoomObject["send"]>): ReturnType<RoomObject["send"]>;
+  look(): Promise<ReturnType<RoomObject["look"]>>;
+  dismiss(name: string, reason: string): Promise<number>;
+  erase(): Promise<void>;
+}
+
+/** Returns the stub of a room's Durable Object. */
+export function roomObjectOf(env: RoomEnv, name: RoomName): RoomStub {
+  return objectBinding<RoomObject>(env, "ROOMS").getByName(objectName(name), placed(env)) as unknown as RoomStub;
 }

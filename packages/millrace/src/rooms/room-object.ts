@@ -3,13 +3,20 @@ import { firstOf, issuesOf } from "../contract/envelope.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { byteLength, parseBounded } from "../contract/limits.ts";
 import { Registration } from "../store/tenant-objects.ts";
-import { ARRIVAL_HEADER, type Arrival } from "./arrival.ts";
-import { type AnyRoom, plansOf, type RoomPlan } from "./definition.ts";
-import { CLOSE, keyIn, maxFrameBytes, type RoomFrame, reasonOf, saidSchema } from "./frames.ts";
-import { RoomHistory, type RoomMessage, type RoomPost, type RoomSent } from "./history.ts";
-import { Present } from "./present.ts";
-import { type RoomName, roomNameOf } from "./room-name.ts";
-import { afterFrame, Seats } from "./seat.ts";
+import { type AnyRoom, plansOf, type RoomName, type RoomPlan, roomNameOf } from "./definition.ts";
+import {
+  CLOSE,
+  keyIn,
+  maxFrameBytes,
+  type RoomFrame,
+  RoomHistory,
+  type RoomMessage,
+  type RoomPost,
+  type RoomSent,
+  reasonOf,
+  saidSchema,
+} from "./history.ts";
+import { ARRIVAL_HEADER, type Arrival } from "./ticket.ts";
 
 /** The current state of a room. */
 export interface RoomLook extends RoomName {
@@ -251,4 +258,92 @@ export function roomObject(rooms: readonly AnyRoom[]): typeof RoomObject {
   return class extends RoomObject {
     protected override readonly plans = plans;
   };
+}
+
+/** The open sockets of a room by name. A socket that the room has closed does not count. */
+class Present {
+  readonly #seats: Seats;
+  readonly #sockets = new Set<WebSocket>();
+  readonly #names = new Map<string, number>();
+
+  constructor(seats: Seats, sockets: readonly WebSocket[]) {
+    this.#seats = seats;
+    for (const socket of sockets) if (!seats.of(socket).hasLeft) this.enter(socket);
+  }
+
+  get sockets(): ReadonlySet<WebSocket> {
+    return this.#sockets;
+  }
+
+  /** The number of different names of the room's open sockets. */
+  get count(): number {
+    return this.#names.size;
+  }
+
+  names(most: number): string[] {
+    return this.#names.keys().take(most).toArray();
+  }
+
+  socketsOf(name: string): number {
+    return this.#names.get(name) ?? 0;
+  }
+
+  /** Adds a socket. Returns true if no other open socket in the room has the same name. */
+  enter(socket: WebSocket): boolean {
+    const { name } = this.#seats.of(socket);
+    const others = this.#names.get(name) ?? 0;
+    this.#sockets.add(socket);
+    this.#names.set(name, others + 1);
+    return others === 0;
+  }
+
+  /**
+   * Removes a socket. Returns true if no open socket with the socket's name remains. If the close of a socket ended the room's hibernation,
+   * the socket may not have been counted.
+   */
+  leave(socket: WebSocket): boolean {
+    const { name } = this.#seats.of(socket);
+    const others = (this.#names.get(name) ?? 0) - (this.#sockets.delete(socket) ? 1 : 0);
+    if (others > 0) this.#names.set(name, others);
+    else this.#names.delete(name);
+    return others <= 0;
+  }
+}
+
+/** The state of one socket. The platform stores it with the socket while the object hibernates. */
+interface Seat {
+  /** The kind of the room. The kind is stored because a room's object that a socket wakes does not get the room's name. */
+  kind: string;
+  /** The actor of the token, or the guest's name on the ticket. */
+  name: string;
+  maySend: boolean;
+  /** When the token ends, in milliseconds since 1970; null for a token without an end. */
+  until: number | null;
+  /** The number of frames that the client may send without a delay at the time `at`. */
+  room: number;
+  at: number;
+  /** True after either side has closed the socket, so that later events of the socket are ignored. */
+  hasLeft?: true;
+}
+
+/** The state of a socket after one more frame; undefined if the frame exceeds the rate. */
+function afterFrame(seat: Seat, rate: { burst: number; perSecond: number }, now: number): Seat | undefined {
+  const room = Math.min(rate.burst, seat.room + (Math.max(0, now - seat.at) / 1000) * rate.perSecond);
+  return room < 1 ? undefined : { ...seat, room: room - 1, at: now };
+}
+
+/** The states of open sockets, which are read from the platform once and then cached. */
+class Seats {
+  readonly #seats = new WeakMap<WebSocket, Seat>();
+
+  of(socket: WebSocket): Seat {
+    const known = this.#seats.get(socket) ?? (socket.deserializeAttachment() as Seat);
+    this.#seats.set(socket, known);
+    return known;
+  }
+
+  take(socket: WebSocket, seat: Seat): void {
+    socket.serializeAttachment(seat);
+    this.#seats.set(socket, seat);
+  }
 }

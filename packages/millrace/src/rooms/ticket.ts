@@ -2,9 +2,8 @@ import * as z from "zod";
 import { chosenName, isVisible } from "../contract/chosen-name.ts";
 import { firstOf, issuesOf } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { sealed, unsealed } from "../contract/sealed.ts";
-import type { RoomDefinition } from "./definition.ts";
-import { checkedRoomName, type RoomName } from "./room-name.ts";
+import { sealed, unsealed } from "../contract/token.ts";
+import { checkedRoomName, type RoomDefinition, type RoomName } from "./definition.ts";
 
 /** A guest whom the app admits to a room. */
 export interface RoomGuest {
@@ -59,3 +58,21 @@ export function readTicket(env: { MILLRACE_KEY: string }, ticket: string): (Room
   const { expires: _, ...guest } = ticketed.data;
   return guest;
 }
+
+/** An authenticated client that joins a room, in the form that the route passes to the room's object. */
+export interface Arrival {
+  name: string;
+  maySend: boolean;
+  /** The time when the token expires, in milliseconds since 1970; null for a token that does not expire. */
+  until: number | null;
+  /** The sequence number of the last message that the client received. */
+  since: number | undefined;
+  /** The WebSocket subprotocol in the response to the client. */
+  protocol: string | undefined;
+}
+
+/**
+ * The header that contains the arrival as JSON, in the request to the room's object. Requests reach the object only through the binding, so
+ * clients cannot set the header.
+ */
+export const ARRIVAL_HEADER = "millrace-arrival";

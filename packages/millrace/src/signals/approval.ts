@@ -7,7 +7,6 @@ import { type ApprovalState, insertQuestion, settleOverdue } from "../store/appr
 import { namedBatch } from "../store/d1/named.ts";
 import { query } from "../store/d1/retry.ts";
 import { markAnswered, waitForAnswer } from "../store/instances/wait.ts";
-import { HELD, type Held } from "./held.ts";
 
 /** The id of an approval: the instance's id and a digest of the step. */
 export function approvalId(instanceId: string, label: string): string {
@@ -145,3 +144,21 @@ function standing(row: Record<string, unknown> | undefined): Standing {
   if (row.state === "pending") return { leftMs: Math.max(SHORTEST_WAIT_MS, Number(row.left_ms)), at: Number(row.at) };
   return asApproval(row as unknown as Answered);
 }
+
+/** The platform's event type that wakes a paused run when it is resumed. */
+export function resumeEventType(instanceId: string): string {
+  return RESUME_EVENT + digest("resume", instanceId);
+}
+
+export function isResumeEvent(type: string): boolean {
+  return type.startsWith(RESUME_EVENT);
+}
+
+const RESUME_EVENT = "resume-";
+
+/** The result of a step that did not start, because an operator has paused the run. */
+export interface Held {
+  readonly held: true;
+}
+
+export const HELD: Held = { held: true };

@@ -6,8 +6,7 @@ import { namedBatch } from "../store/d1/named.ts";
 import { query } from "../store/d1/retry.ts";
 import { markAnswered, waitForEvent } from "../store/instances/wait.ts";
 import { askForEvent, closeOverdue, ENDED_CHILD, takeEarly } from "../store/waits.ts";
-import { answerEventType, type Left, SHORTEST_WAIT_MS, TIMER_SKEW_MS } from "./approval.ts";
-import { HELD, type Held } from "./held.ts";
+import { answerEventType, HELD, type Held, type Left, SHORTEST_WAIT_MS, TIMER_SKEW_MS } from "./approval.ts";
 
 /**
  * The platform's event type of one wait. Each wait has its own type, because the platform can deliver a consumed event again to a later

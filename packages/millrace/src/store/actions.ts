@@ -1,7 +1,7 @@
 import { MillraceError } from "../contract/errors.ts";
 import { digest } from "../contract/ids.ts";
-import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { among, type Fragment, fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { KEEPER_PATIENCE_MS } from "../contract/within.ts";
 import { isOpenChild } from "./instances/children.ts";
 
 /** The operator of an action, and the action's tenant. */

@@ -1,6 +1,6 @@
 import { fragment, now, type Statement, sql } from "../contract/sql.ts";
-import { isPaused } from "./instances/paused.ts";
 import { SETTLED, UNDER_WAY } from "./instances/status.ts";
+import { isPaused } from "./instances/wait.ts";
 
 /** The state of an approval. A pending approval is decided once, by an operator or at its deadline. */
 export type ApprovalState = "pending" | "approved" | "rejected";

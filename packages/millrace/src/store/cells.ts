@@ -1,6 +1,6 @@
 import { cellCount, inCell, openCells } from "../contract/cells.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { sha256 } from "../contract/sha256.ts";
+import { sha256 } from "../contract/ids.ts";
 import { among, now, type Statement, sql } from "../contract/sql.ts";
 import { atomically, query } from "./d1/retry.ts";
 

@@ -1,8 +1,7 @@
 import { fragment, now, type Statement, sql } from "../contract/sql.ts";
 import { SOMEBODY_WAITS } from "./approvals.ts";
 import { countOpen } from "./divergences.ts";
-import { HAS_DEADLINE, IS_OVERDUE } from "./instances/overdue.ts";
-import { BEGUN } from "./instances/status.ts";
+import { BEGUN, HAS_DEADLINE, IS_OVERDUE } from "./instances/status.ts";
 import { TENANTS_TO_START, TURN } from "./instances/to-start.ts";
 
 /** Maximum value of a count, because a larger count would only cost more reads. */

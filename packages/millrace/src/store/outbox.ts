@@ -1,7 +1,7 @@
 import type { Envelope } from "../contract/envelope.ts";
 import { outboxId } from "../contract/ids.ts";
-import { CONFIRM_WITHIN_MS } from "../contract/patience.ts";
 import { among, fragment, now, type RowStatement, type Statement, sql } from "../contract/sql.ts";
+import { CONFIRM_WITHIN_MS } from "../contract/within.ts";
 import { wasApplied } from "./actions.ts";
 import { askForChildStart, insertChild, type NewChild } from "./instances/children.ts";
 import { waitForChild } from "./waits.ts";

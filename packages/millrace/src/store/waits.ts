@@ -1,8 +1,8 @@
 import { among, now, type RowStatement, type Statement, sql } from "../contract/sql.ts";
 import { wasApplied } from "./actions.ts";
 import type { NewChild } from "./instances/children.ts";
-import { isPaused } from "./instances/paused.ts";
 import { UNDER_WAY } from "./instances/status.ts";
+import { isPaused } from "./instances/wait.ts";
 import { FITS, FITS_AS_SENT, OLDEST_FITTING } from "./signals.ts";
 
 /** An instance's wait for an event. */

@@ -1,9 +1,8 @@
 import { SEND_CALLBACK } from "../contract/bindings.ts";
 import { assertDeclared } from "../contract/declared.ts";
 import { type Elsewhere, NOWHERE, noteElsewhere } from "../contract/elsewhere.ts";
-import type { Envelope } from "../contract/envelope.ts";
+import { checkedHops, type Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { checkedHops } from "../contract/hops.ts";
 import { type Door, type EventDefinition, OPEN } from "../contract/message.ts";
 import { nearest } from "../contract/nearest.ts";
 import { beginning } from "../contract/text.ts";
@@ -148,4 +147,12 @@ const DOORS = {
 
 function otherKind(type: string, is: keyof typeof DOORS, door: Door = OPEN): never {
   throw new MillraceError("unknown_message_type", `"${type}" is ${DOORS[is](door)}`);
+}
+
+/** Returns the names of a deployment's workflows and event types. The hashes in keys are computed from these names. */
+export function namesOf(catalog: Pick<Catalog, "workflows" | "consumers">): { workflows: string[]; events: string[] } {
+  return {
+    workflows: catalog.workflows.map(({ name }) => name),
+    events: [...new Set(routesOf(catalog.consumers).map(({ event }) => event.type))],
+  };
 }

@@ -1,7 +1,9 @@
+import { isFunction } from "../contract/declared.ts";
 import type { Envelope } from "../contract/envelope.ts";
-import { messageOf } from "../contract/errors.ts";
+import { MillraceError, messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
 import type { Draft } from "../contract/message.ts";
+import { laneIn, type QueueDefinition } from "../contract/queue.ts";
 import { within } from "../contract/within.ts";
 
 /** A dead letter that an operator or retention has skipped. */
@@ -48,4 +50,46 @@ export async function confirmToSenders({ onConfirmed }: Hooks, env: object, take
   await within(onConfirmed(env as Cloudflare.Env, kept), CONFIRM_LIMIT_MS).catch((error) =>
     logLine("warn", { log: "confirm", messages: kept.length, error: messageOf(error) }),
   );
+}
+
+/** A newly captured dead letter that is passed to a repair. */
+export interface RepairableLetter {
+  /** The error code of the dead letter, or `exhausted`. */
+  readonly reason: string;
+  /** The error message of the dead letter. */
+  readonly error: string;
+  readonly messageType: string | null;
+  readonly attempts: number;
+  /** A copy of the received message. The message has the fields of an envelope, but no field is validated. */
+  readonly message: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * A known failure and its fix. The functions of a repair must be pure and fast. The result of `mend` is validated like an operator's
+ * correction. The result must have the same tenant, key, source, kind and type as the message.
+ */
+export interface Repair {
+  /**
+   * The name of the repair, in lower case letters, digits and hyphens. The name appears on the dead letter, in metrics and in the audit.
+   */
+  readonly name: string;
+  /** True for dead letters that this repair fixes. Only the first matching repair of a queue is tried. */
+  readonly when: (letter: RepairableLetter) => boolean;
+  /** Returns the whole repaired message. */
+  readonly mend: (message: RepairableLetter["message"]) => unknown;
+}
+
+/** Validates the repairs of a queue. Errors: `config_invalid` for an invalid or repeated name, and for repairs of a lane. */
+export function checkedRepairs({ name: queue }: QueueDefinition, repairs: readonly Repair[]): readonly Repair[] {
+  const said = (what: string) => new MillraceError("config_invalid", `The consumer of "${queue}" has ${what}`);
+  if (!Array.isArray(repairs) || !repairs.every((repair) => isFunction(repair?.when) && isFunction(repair.mend)))
+    throw said("invalid repairs: use a list of { name, when, mend }, with functions for the last two.");
+  const names = repairs.map(({ name }) => name);
+  if (repairs.length > 0 && laneIn(queue) !== undefined)
+    throw said("repairs, but a repaired message would lose its place in the lane: remove the repairs.");
+  for (const name of names) {
+    if (!/^[a-z][a-z0-9-]{0,63}$/.test(name)) throw said(`a repair named "${name}": use up to 64 lower case letters, digits and hyphens.`);
+    if (names.filter((one) => one === name).length > 1) throw said(`two repairs named "${name}": rename one.`);
+  }
+  return repairs;
 }

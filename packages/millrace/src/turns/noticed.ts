@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
-import type { LaneName } from "../lanes/lane-name.ts";
+import type { LaneName } from "../lanes/definition.ts";
 import type { LaneStanding } from "../lanes/turns-stub.ts";
 import { cellOf } from "../store/cells.ts";
 import { query } from "../store/d1/retry.ts";

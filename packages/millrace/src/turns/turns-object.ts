@@ -2,19 +2,22 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
+import { logLine } from "../contract/log-line.ts";
 import { costsTry, isGivenUp } from "../intake/letters/leave-in-lane.ts";
-import type { Gate } from "../lanes/gate.ts";
+import type { Gate } from "../lanes/backlog.ts";
 import { LaneObject, type Steered } from "../lanes/lane-object.ts";
+import type { LaneHead, LaneLook } from "../lanes/look.ts";
 import type { Posted } from "../lanes/message.ts";
 import type { LaneStanding, LaneTurns, RunEnd, SteerAnswer, SteerRequest, Turn } from "../lanes/turns-stub.ts";
 import { cellOf } from "../store/cells.ts";
+import { query } from "../store/d1/retry.ts";
+import { statusesOf } from "../store/instances/fate.ts";
+import { lookNow } from "../store/instances/look.ts";
+import { UNDER_WAY, UNSEEN } from "../store/instances/status.ts";
 import { Audits } from "./audits.ts";
 import type { EngineLane } from "./lane-consumers.ts";
 import { Noticed } from "./noticed.ts";
-import { Places } from "./places.ts";
-import { askDatabase, lookPauseMs } from "./slow-look.ts";
-import { standingOf } from "./standing.ts";
-import { Tries } from "./tries.ts";
+import { type Place, Places } from "./places.ts";
 
 /**
  * The Durable Object of a key in a lane. A message starts a workflow instance, or is handled as an event. The next message gets its turn
@@ -272,5 +275,99 @@ export class TurnsObject extends LaneObject implements LaneTurns {
 
   get #env(): EngineEnv {
     return this.env as unknown as EngineEnv;
+  }
+}
+
+/** A lane's state, with the instances for which the lane waits. */
+function standingOf({ oldestAt, ...look }: LaneLook, places: Places | undefined, messageOf: () => Partial<Envelope>): LaneStanding {
+  const ahead = (places?.all ?? []).map(({ id, since, failed }) => ({ instance_id: id, since, failed }));
+  const head = look.head && named(look.head, messageOf());
+  const standing: LaneStanding = { ...look, oldest_at: oldestAt, head, ahead };
+  if (look.state === "paused" || look.state === "held" || look.state === "unknown") return standing;
+  const failed = ahead.find((one) => one.failed !== null);
+  const itsFailure = failed && `the failed instance ${failed.instance_id}: ${failed.failed}`;
+  if (places?.held) return { ...standing, state: "held", why: `It waits for an operator, after ${itsFailure ?? "a failed instance."}` };
+  if (!head || !places || places.room > 0) return standing;
+  const waitsFor = itsFailure ?? `the running instance ${ahead[0]?.instance_id}.`;
+  return { ...standing, state: "waiting", why: `It waits for ${waitsFor}` };
+}
+
+/**
+ * Replaces the digest that a lane stores as the key of its head message. The result has the message's type and idempotency key, which its
+ * instance and its dead letter have too.
+ */
+function named(head: LaneHead, { message_type, idempotency_key }: Partial<Envelope>): LaneStanding["head"] {
+  const { id, idempotencyKey, sentAt, attempts, error, nextAt } = head;
+  const names = { type: message_type ?? null, idempotency_key: idempotency_key ?? idempotencyKey };
+  return { id, ...names, sent_at: sentAt, attempts, error, next_at: nextAt };
+}
+
+/**
+ * The stored count of failures that the head message of a lane caused. A message can have more deliveries than failures, because the
+ * message is also delivered again after failures that it did not cause.
+ */
+class Tries {
+  readonly #kv: SyncKvStorage;
+
+  constructor(kv: SyncKvStorage) {
+    this.#kv = kv;
+  }
+
+  /** The count of attempts of a message, including the present attempt. */
+  of({ id }: Pick<Message, "id">): number {
+    const kept = this.#kv.get<{ id: string; failures: number }>("tries");
+    return 1 + (kept?.id === id ? kept.failures : 0);
+  }
+
+  failed(message: Pick<Message, "id">): void {
+    this.#kv.put("tries", { id: message.id, failures: this.of(message) });
+  }
+
+  /** Sets the count of failures to 0. */
+  forget(): void {
+    this.#kv.delete("tries");
+  }
+}
+
+const SHORTEST_MS = 10_000;
+const LONGEST_MS = 300_000;
+/**
+ * If an instance has recorded no step within this time, in milliseconds, the keeper checks the instance on the platform. Unless the lane
+ * requests a check, the keeper does not check an instance that waits in the lane.
+ */
+const UNSEEN_MS = 30_000;
+
+/**
+ * The time between two polls for ended instances. The interval is half the time since the latest turn, and between 10 s and 5 min. The
+ * interval is computed without a counter, so that a recreated object continues with the same interval. The first poll is due one interval
+ * after the turn was given.
+ */
+function lookPauseMs(places: readonly Place[], lookedAt: number): number {
+  const youngest = Math.max(...places.map(({ since }) => since));
+  const pauseMs = Math.min(Math.max((Date.now() - youngest) / 2, SHORTEST_MS), LONGEST_MS);
+  return lookedAt >= youngest ? pauseMs : youngest + SHORTEST_MS - lookedAt;
+}
+
+/**
+ * Reads in one query the status of instances without a reported end. The function never throws, because the next poll reads the status
+ * again.
+ */
+async function askDatabase(env: Promise<Pick<EngineEnv, "DB">>, tenantId: string, places: Places): Promise<void> {
+  const ids = places.all.map(({ id }) => id);
+  try {
+    const { DB } = await env;
+    const statuses = await statusesOf(DB, tenantId, ids);
+    for (const { id, failed } of [...places.all]) {
+      const status = statuses.get(id);
+      if (status === "errored" || status === "skipped") places.end(id, { status, error: null });
+      else if (status !== undefined && UNDER_WAY.has(status)) places.goesOn(id);
+      // The instance is complete, ended by an operator, refused, or so old that its row was removed. A missing row does not show that an
+      // operator has fixed a failed instance.
+      else if (status !== undefined || failed === null) places.free([id]);
+    }
+    const unseen = places.all.filter(({ id, since }) => since < Date.now() - UNSEEN_MS && UNSEEN.has(statuses.get(id) ?? "running"));
+    if (unseen.length > 0) await query(DB, lookNow(unseen.map(({ id }) => id)));
+  } catch (error) {
+    logLine("warn", { log: "turn_look", error: messageOf(error) });
   }
 }

@@ -2,7 +2,7 @@ import { type Duration, isNoLength } from "../contract/duration.ts";
 import { CHILD_PREFIX, labelOf } from "../contract/step-names.ts";
 import { attemptCommit } from "../guard/commit.ts";
 import { attemptEffect } from "../guard/effect.ts";
-import type { StepOutcome } from "../guard/outcome.ts";
+import type { StepOutcome } from "../guard/output.ts";
 import { skippedRead } from "../guard/skipped.ts";
 import type { Policy } from "../guard/step.ts";
 import type { Pass } from "../pass/pass.ts";
@@ -11,8 +11,8 @@ import type { Approval } from "../signals/approval.ts";
 import type { ApprovalRequest } from "./approve.ts";
 import { askPerson, awaitEvent, lastingMs } from "./await.ts";
 import { attemptChild, awaitChild, type ChildRecord, type ChildRequest, resultOfChild } from "./child.ts";
-import { wasSlept } from "./delay.ts";
 import type { Platform } from "./platform.ts";
+import { wasSlept } from "./step-attempts.ts";
 import type { CommitRequest, EffectRequest, EventRequest, Taking } from "./taking.ts";
 
 /** Executes the steps of a workflow. A step runs on the platform, unless its recorded output is in the inbox. */

@@ -3,8 +3,7 @@ import { ownName } from "../contract/step-names.ts";
 import type { Policy } from "../guard/step.ts";
 import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
-import { type Left, leftNow } from "../signals/approval.ts";
-import { type Held, resumeEventType } from "../signals/held.ts";
+import { type Held, type Left, leftNow, resumeEventType } from "../signals/approval.ts";
 
 interface Awaited {
   readonly part: "signal" | "answer";

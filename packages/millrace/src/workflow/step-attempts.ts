@@ -1,11 +1,27 @@
-import { isSimulatedDeath } from "../contract/crash-points.ts";
-import { asUnclear, isDefiniteRefusal, MillraceError, messageOf, readable } from "../contract/errors.ts";
-import { readTold } from "../contract/told-error.ts";
+import { NonRetryableError } from "cloudflare:workflows";
+import { workflowBinding } from "../contract/bindings.ts";
+import { isSimulatedDeath, pauseMs } from "../contract/crash-points.ts";
+import { backoffMs, durationMs } from "../contract/duration.ts";
+import {
+  askedDelayMs,
+  asUnclear,
+  codeOf,
+  isDefiniteRefusal,
+  isTerminal,
+  MillraceError,
+  messageOf,
+  NON_RETRYABLE,
+  readable,
+  saysTerminal,
+  unclearOf,
+} from "../contract/errors.ts";
+import { framesOf, readTold, tellError } from "../contract/told-error.ts";
+import type { Retries } from "../guard/step.ts";
 import { WatchedAttempt } from "../observe/attempts.ts";
+import { errorOf } from "../pass/caught.ts";
 import { asWrongStatement, describeFailure } from "../pass/failure.ts";
 import type { Pass } from "../pass/pass.ts";
 import { isAboutStep, isInfrastructure } from "../store/d1/trouble.ts";
-import { asNamed, asStepError, endsStep } from "./step-error.ts";
 
 /** Largest difference between the attempt's clock and the platform's timer. */
 const TIMER_MARGIN_MS = 1000;
@@ -118,5 +134,122 @@ export class StepAttempts {
     const { attempt } = watched;
     this.pass.failures.note(this.label, attempt, error, last);
     watched.failed(describeFailure(this.label, attempt, error), last ? "failed" : "retried", error);
+  }
+}
+
+/** True for an error that ends a step at once, without a retry (`asStepError`). The platform retries a step after any other error. */
+export function endsStep(told: unknown): boolean {
+  return told instanceof NonRetryableError;
+}
+
+export function asPlatformError(error: unknown): unknown {
+  return isTerminal(error) && !(error instanceof NonRetryableError)
+    ? new NonRetryableError(messageOf(error))
+    : inWords(error, messageOf(error));
+}
+
+/**
+ * Converts the error of a step to the error that the platform receives and stores. The message contains the code, because the platform
+ * stores only the message and later replays need the code.
+ */
+function asStepError(error: unknown): unknown {
+  // The platform itself could throw an error with the same message. The code in the message shows, in this replay and in later replays,
+  // that an attempt threw the error.
+  const code = codeOf(error) ?? (isInfrastructure(error) ? "step_failed" : undefined);
+  if (code === undefined) return withoutCode(error);
+  const text = tellError({ message: messageOf(error), code, isFinal: saysTerminal(error), unclear: unclearOf(error) });
+  if (endsAtOnce(error)) return new NonRetryableError(text);
+  return new Error(text.startsWith(NON_RETRYABLE) ? `Error: ${text}` : text);
+}
+
+function withoutCode(error: unknown): unknown {
+  const said = messageOf(error);
+  const text = readTold(said) ? `${said}.` : said;
+  if (endsAtOnce(error)) return new NonRetryableError(text);
+  if (text.startsWith(NON_RETRYABLE)) return new Error(`Error: ${text}`);
+  return inWords(error, text);
+}
+
+function endsAtOnce(error: unknown): boolean {
+  return isTerminal(error) || error instanceof NonRetryableError || isByName(error);
+}
+
+function inWords(error: unknown, message: string): unknown {
+  if (!(error instanceof Error)) return new Error(message);
+  return error.message === message ? error : errorOf({ name: error.name, message });
+}
+
+/** The platform recognizes a non-retryable error by its name, not its class. */
+function isByName(error: unknown): boolean {
+  return error instanceof Error && error.name === NON_RETRYABLE;
+}
+
+/**
+ * Converts an error or a text that begins with `NonRetryableError`. The platform recognizes that prefix, and an error that passed through
+ * RPC may keep only that prefix.
+ */
+function asNamed(error: unknown): unknown {
+  if (!(error instanceof Error || typeof error === "string") || codeOf(error) !== undefined || isByName(error)) return error;
+  const [begin, said] = /^NonRetryableError(?::\s*|$)(.*)$/s.exec(messageOf(error)) ?? [];
+  if (begin === undefined || said === undefined) return error;
+  const frames = error instanceof Error ? framesOf(error) : [];
+  return Object.assign(new NonRetryableError(said), { stack: [begin, ...frames].join("\n") });
+}
+
+/** Restores a step's error with its code from the platform's error, so that all replays get the same error. */
+export function fromStepError(error: unknown): unknown {
+  const told = readTold(messageOf(error));
+  if (!told) return error;
+  const { code, message, isFinal, unclear } = told;
+  return new MillraceError(code, message.replace(NAME, ""), {
+    ...(isFinal && { terminal: true }),
+    ...(unclear !== undefined && { unclear }),
+  });
+}
+
+/** The platform may put the error's name before its message. */
+const NAME = /^[A-Za-z]*Error: /;
+
+/**
+ * Returns the milliseconds before a step's next attempt: the longer of the policy's back-off and the wait that the error requests. A linear
+ * or exponential back-off is at most 1 h. An error never shortens the back-off, because an upstream that requests 0 or 1 s each time would
+ * use up all attempts within seconds.
+ */
+export function nextDelayMs(retries: Retries, attempt: number, error: unknown): number {
+  return pauseMs(Math.max(Math.min(askedDelayMs(error) ?? 0, MAX_ASKED_MS), backOffMs(retries, attempt)));
+}
+
+/** Maximum wait that an error can request, because the platform ends a step whose delay is too long. */
+const MAX_ASKED_MS = 12 * 3_600_000;
+
+function backOffMs(retries: Retries, attempt: number): number {
+  const delayMs = durationMs(retries.delay);
+  switch (retries.backoff ?? "exponential") {
+    case "constant":
+      return delayMs;
+    case "linear":
+      return Math.min(delayMs * attempt, 3_600_000);
+    case "exponential":
+      return backoffMs(attempt, delayMs, 3_600_000);
+  }
+}
+
+/**
+ * The platform streams an instance's past events, and after that its new events. If no event arrives for this long, all past events have
+ * been read.
+ */
+const WAIT_MS = { first: 1000, next: 50 };
+
+export async function wasSlept({ env, workflow, instanceId }: Pass, label: string): Promise<boolean> {
+  const instance = await workflowBinding(env, workflow).get(instanceId);
+  const ended = await instance.subscribe({ filter: ["sleep_completed"] });
+  try {
+    for (let waitMs = WAIT_MS.first; ; waitMs = WAIT_MS.next) {
+      const next = await Promise.race([ended.next().catch(() => undefined), scheduler.wait(waitMs)]);
+      if (!next || next.done) return false;
+      if ("stepName" in next.value && next.value.stepName.replace(/-\d+$/, "") === label) return true;
+    }
+  } finally {
+    ended[Symbol.dispose]();
   }
 }

@@ -1,16 +1,14 @@
 import { workflowBinding } from "../contract/bindings.ts";
 import { assertDeclared } from "../contract/declared.ts";
 import type { Duration } from "../contract/duration.ts";
-import { parseEnvelope } from "../contract/envelope.ts";
+import { assertFewHops, parseEnvelope } from "../contract/envelope.ts";
+import { MillraceError } from "../contract/errors.ts";
 import { hidingIn } from "../contract/hide.ts";
-import { assertFewHops } from "../contract/hops.ts";
 import { attemptToken, digest } from "../contract/ids.ts";
 import type { EventDefinition } from "../contract/message.ts";
 import { unpackPayload } from "../contract/payload.ts";
-import { assertStepMode, type StepMode } from "../contract/step-mode.ts";
-import { CHILD_PREFIX, itemOf } from "../contract/step-names.ts";
+import { assertStepMode, CHILD_PREFIX, itemOf, type StepMode } from "../contract/step-names.ts";
 import { reportingOf } from "../guard/call.ts";
-import { goesLean } from "../guard/goes-lean.ts";
 import { packOutput } from "../guard/output.ts";
 import {
   assertMakes,
@@ -20,19 +18,18 @@ import {
   type Reporting,
   type Retries,
   type StepDefinition,
+  type Stored,
   type Writes,
 } from "../guard/step.ts";
-import type { Stored } from "../guard/stored.ts";
+import { goesLean } from "../pass/lean.ts";
 import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
 import type { Approval } from "../signals/approval.ts";
 import { CLAIMED } from "../store/inbox/classes.ts";
-import { Answer } from "./answer.ts";
 import type { ApprovalRequest } from "./approve.ts";
 import { type ChildWorkflow, isChildRecord } from "./child.ts";
-import { mapItems } from "./map.ts";
 import type { Platform } from "./platform.ts";
-import type { Taking } from "./taking.ts";
+import { EndOfRecord, type Taking } from "./taking.ts";
 
 /**
  * A step name that is a string literal. A computed name could differ in the next replay, and the step would run twice. For a computed name,
@@ -261,4 +258,67 @@ export class Steps {
   #call(name: string, key: string | undefined, undoable?: boolean): StepCall {
     return this.#pass.call(name, itemOf(key ? [...this.#items, String(key)] : this.#items), undoable);
   }
+}
+
+/**
+ * The promise that a step returns. The promise records whether the code awaits the promise, because a failure that the code ignores must
+ * still fail the run.
+ */
+class Answer<T> extends Promise<T> {
+  /** A promise that then() returns is an ordinary promise. */
+  static override get [Symbol.species](): PromiseConstructor {
+    return Promise;
+  }
+
+  #hear: (() => void) | undefined;
+
+  /** `hear` is called when the code awaits the promise, or passes it to a combinator such as `Promise.all`. */
+  static of<T>(answer: Promise<T>, hear: () => void): Answer<T> {
+    const own = new Answer<T>((resolve) => resolve(answer));
+    // The run reports a failure of the step, so that the runtime must not report an unhandled rejection.
+    own.then(undefined, () => undefined);
+    own.#hear = hear;
+    return own;
+  }
+
+  // biome-ignore lint/suspicious/noThenProperty: a promise has one
+  override then<A = T, B = never>(
+    done?: ((value: T) => A | PromiseLike<A>) | null,
+    failed?: ((reason: unknown) => B | PromiseLike<B>) | null,
+  ): Promise<A | B> {
+    this.#hear?.();
+    return super.then(done, failed);
+  }
+}
+
+const DEFAULT_CONCURRENCY = 10;
+
+async function mapItems<Item, Output>(
+  items: readonly Item[],
+  concurrency = DEFAULT_CONCURRENCY,
+  each: (item: Item) => Promise<Output>,
+): Promise<Output[]> {
+  if (!Array.isArray(items))
+    throw new MillraceError("config_invalid", "map requires an array of items: convert a Set or a Map first, [...items].");
+  if (!Number.isInteger(concurrency) || concurrency < 1) {
+    throw new MillraceError("config_invalid", `The concurrency of map must be a whole number of 1 or more, not ${String(concurrency)}.`);
+  }
+  const outputs: Output[] = new Array(items.length);
+  const pending = items.entries();
+  let ended: EndOfRecord | undefined;
+  const one = async (index: number, item: Item) => {
+    outputs[index] = await each(item);
+  };
+  const worker = async () => {
+    for (const [index, item] of pending) {
+      await one(index, item).catch((error) => {
+        // In an undo, an item that reaches the end of its record does not end the other items.
+        if (!(error instanceof EndOfRecord)) throw error;
+        ended = error;
+      });
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(concurrency, items.length) }, worker));
+  if (ended) throw ended;
+  return outputs;
 }

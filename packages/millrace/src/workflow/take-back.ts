@@ -1,13 +1,14 @@
 import { UNDO_PREFIX } from "../contract/step-names.ts";
 import { attemptCommit } from "../guard/commit.ts";
 import { attemptEffect } from "../guard/effect.ts";
+import { asWrites } from "../guard/record.ts";
 import type { Done, StepDefinition, Writes } from "../guard/step.ts";
-import { asWrites } from "../guard/writes.ts";
 import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
+import { selectAskedAt, selectCutOff } from "../store/actions.ts";
+import { query } from "../store/d1/retry.ts";
 import type { Seen } from "../store/inbox/entry.ts";
-import { FIRST_UNDO_POSITION, nextGeneration, SKIPPED, takenBack } from "../store/inbox/outcome.ts";
-import { newestOf } from "./found.ts";
+import { FIRST_UNDO_POSITION, nextGeneration, SKIPPED, takenBack, UNDONE } from "../store/inbox/outcome.ts";
 import type { Platform } from "./platform.ts";
 
 export interface Undoable {
@@ -65,4 +66,78 @@ function undoStep({ name, item, label }: StepCall, position: number, entries: re
 
 function positionOf(entry: Seen | undefined): number {
   return entry?.position ?? 0;
+}
+
+/**
+ * Finds the newest generation of a step. If the newest generation has failed and the previous generation was done or undone, the function
+ * returns the previous generation.
+ */
+export function newestOf(entries: readonly Seen[], { name, item }: StepCall): Seen | undefined {
+  const [last, before] = entries.filter((entry) => entry.step === name && entry.item === item).toReversed();
+  return last?.state === "failed" && before && isOutcome(before) ? before : last;
+}
+
+export function isOutcome({ state, token }: Seen): boolean {
+  return state === "done" || (state === "superseded" && token === UNDONE);
+}
+
+export function isUnknown({ state }: Seen): boolean {
+  return state === "claimed" || state === "confirmed" || state === "in_doubt";
+}
+
+export function lastOf(entries: readonly Seen[], { name, item }: StepCall): Seen | undefined {
+  return entries.findLast((entry) => entry.step === name && entry.item === item);
+}
+
+/** True for a generation that follows an undone generation, and for a generation that an operator rejected ("did not happen"). */
+function isAnswered({ state, token }: Seen): boolean {
+  return state === "failed" && token === "operator";
+}
+
+/**
+ * The steps that had no recorded outcome when an undo began. These steps failed without a record, or the preceding cancel or restart
+ * interrupted them. The steps without an outcome are queried once per replay.
+ */
+export class LeftOpen {
+  readonly #pass: Pass;
+  #asked: Promise<{ cutOff: ReadonlySet<string>; undoneSince: number }> | undefined;
+
+  constructor(pass: Pass) {
+    this.#pass = pass;
+  }
+
+  /**
+   * True for a step without a recorded outcome when the undo began. `last` is the newest entry of the step's effect. `failed` is true if
+   * the code receives the step's failure. The result is false if an earlier replay of this undo has undone the step, because the step then
+   * has a record. The outcome of a step that an operator excluded from the undo stays unknown.
+   */
+  async has(label: string, last: Seen | undefined, failed: boolean): Promise<boolean> {
+    if (last !== undefined && last.state !== "failed") return false;
+    const { cutOff, undoneSince } = await this.#known();
+    return (
+      (failed || cutOff.has(label) || this.#pass.inbox.mayStand(label)) &&
+      !(last !== undefined && isAnswered(last) && last.updated_at >= undoneSince)
+    );
+  }
+
+  async cutOff(): Promise<ReadonlySet<string>> {
+    return (await this.#known()).cutOff;
+  }
+
+  #known(): Promise<{ cutOff: ReadonlySet<string>; undoneSince: number }> {
+    this.#asked ??= this.#ask().catch((error) => {
+      this.#asked = undefined;
+      throw error;
+    });
+    return this.#asked;
+  }
+
+  async #ask(): Promise<{ cutOff: ReadonlySet<string>; undoneSince: number }> {
+    const { env, run } = this.#pass;
+    const [rows, [asked]] = await Promise.all([
+      query<{ label: string }>(env.DB, selectCutOff(run.undo)),
+      query<{ at: number }>(env.DB, selectAskedAt(run.undo)),
+    ]);
+    return { cutOff: new Set(rows.map(({ label }) => label)), undoneSince: asked?.at ?? 0 };
+  }
 }

@@ -1,6 +1,6 @@
 import type { Duration } from "../contract/duration.ts";
 import type { EventDefinition } from "../contract/message.ts";
-import type { StepOutcome } from "../guard/outcome.ts";
+import type { StepOutcome } from "../guard/output.ts";
 import type { Commit, Policy, Reporting, StepDefinition, Writes } from "../guard/step.ts";
 import type { StepCall } from "../pass/step-call.ts";
 import type { Approval } from "../signals/approval.ts";
@@ -38,4 +38,16 @@ export interface Taking {
   /** Waits for the end of a child. The function returns the child's result. */
   child<Output>(step: StepCall, record: ChildRecord, request: ChildRequest): Promise<Output>;
   approve(step: StepCall, request: ApprovalRequest): Promise<Approval>;
+}
+
+/**
+ * An undo throws this error at the first step without a recorded outcome, because no effect after that step needs an undo. The error
+ * unwinds the workflow's code. If the code catches the error, the undo continues.
+ */
+export class EndOfRecord extends Error {
+  override readonly name = "EndOfRecord";
+}
+
+export function endOfRecord({ label }: StepCall): never {
+  throw new EndOfRecord(`"${label}" has no recorded effect to undo.`);
 }

@@ -2,8 +2,7 @@ import type { Duration } from "../contract/duration.ts";
 import { isDefiniteRefusal, MillraceError, messageOf } from "../contract/errors.ts";
 import { labelOf, UNDO_PREFIX } from "../contract/step-names.ts";
 import { attemptEffect } from "../guard/effect.ts";
-import { resultOf, type StepOutcome } from "../guard/outcome.ts";
-import { unpackOutput } from "../guard/output.ts";
+import { resultOf, type StepOutcome, unpackOutput } from "../guard/output.ts";
 import { skippedRead } from "../guard/skipped.ts";
 import type { Done, Policy, StepDefinition } from "../guard/step.ts";
 import { NAMING_MS } from "../pass/course.ts";
@@ -15,12 +14,9 @@ import { CLAIMED } from "../store/inbox/classes.ts";
 import type { Seen } from "../store/inbox/entry.ts";
 import { askerAt } from "./approve.ts";
 import { type ChildRecord, type ChildRequest, endForUndo, isChildRecord, resultOfChild, undoChild } from "./child.ts";
-import { EndOfRecord, endOfRecord } from "./end-of-record.ts";
-import { isOutcome, isUnknown, lastOf, newestOf } from "./found.ts";
-import { LeftOpen } from "./left-open.ts";
 import type { Platform } from "./platform.ts";
-import { takeBack, type Undoable } from "./take-back.ts";
-import type { CommitRequest, EffectRequest, EventRequest, Taking } from "./taking.ts";
+import { isOutcome, isUnknown, LeftOpen, lastOf, newestOf, takeBack, type Undoable } from "./take-back.ts";
+import { type CommitRequest, type EffectRequest, EndOfRecord, type EventRequest, endOfRecord, type Taking } from "./taking.ts";
 
 /**
  * Undoes an instance. The class first runs the code of the instance's workflow again with the recorded outcomes. The repeated code

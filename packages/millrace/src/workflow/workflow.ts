@@ -6,10 +6,10 @@ import { type Duration, durationMs, YEAR_MS } from "../contract/duration.ts";
 import { type Envelope, isWorkflowName } from "../contract/envelope.ts";
 import { type FlowControl, noteFlow } from "../contract/flow.ts";
 import { type CommandDefinition, type GivenAs, type MessageDefinition, ownCommand } from "../contract/message.ts";
+import { noteVersions } from "../contract/params.ts";
 import { defineQueue, laneIn } from "../contract/queue.ts";
-import { assertStepMode, type StepMode } from "../contract/step-mode.ts";
-import { noteVersions } from "../contract/workflow-versions.ts";
-import type { Stored } from "../guard/stored.ts";
+import { assertStepMode, type StepMode } from "../contract/step-names.ts";
+import type { Stored } from "../guard/step.ts";
 import { keepResultsFor, REMEMBERED_DAYS } from "../store/kept-days.ts";
 import type { Steps } from "./steps.ts";
 

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { raiseAlerts } from "../../../../packages/millrace/src/alerts/raise.ts";
 import { ALERT_RULES } from "../../../../packages/millrace/src/alerts/rules.ts";
 import { readCounted } from "../../../../packages/millrace/src/observe/metrics/folding.ts";
-import { readGauges } from "../../../../packages/millrace/src/observe/metrics/gauges.ts";
+import { readGauges } from "../../../../packages/millrace/src/observe/metrics/vitals.ts";
 import { app } from "../../../probe/worker.ts";
 import { alerts, calmly, pass, run } from "../../alerts/raising.ts";
 import { asking } from "../../asking.ts";

@@ -2,7 +2,7 @@ import { defineStep, type EffectCall, upstreamRefused } from "millrace";
 import { instances } from "millrace/operate";
 import { afterAll, beforeAll, expect } from "vitest";
 import { recorderNames } from "../../../../packages/millrace/src/contract/recorder-name.ts";
-import type { StepMode } from "../../../../packages/millrace/src/contract/step-mode.ts";
+import type { StepMode } from "../../../../packages/millrace/src/contract/step-names.ts";
 import type { Recorder } from "../../../../packages/millrace/src/recorder/recorder.ts";
 import { mode } from "../../../probe/mode.ts";
 import { fresh, probeEnv, reaches, until } from "../../harness.ts";

@@ -1,6 +1,6 @@
 import { instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import type { StepMode } from "../../../../packages/millrace/src/contract/step-mode.ts";
+import type { StepMode } from "../../../../packages/millrace/src/contract/step-names.ts";
 import { operator, probeEnv, reaches } from "../../harness.ts";
 import { refuse } from "../../lab.ts";
 import { kept } from "../../operate/scene.ts";

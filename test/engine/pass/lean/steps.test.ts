@@ -4,7 +4,7 @@ import { Recorder } from "millrace/worker";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { IN_PASS_MS, STRETCH } from "../../../../packages/millrace/src/pass/lean.ts";
 import { recorderOf } from "../../../../packages/millrace/src/recorder/client.ts";
-import { KnownPasses } from "../../../../packages/millrace/src/recorder/passes.ts";
+import { KnownPasses } from "../../../../packages/millrace/src/recorder/recorder.ts";
 import { lab } from "../../../probe/lab.ts";
 import { dieAt, fresh, operator, probeEnv, reaches, until } from "../../harness.ts";
 import { errorOf, held, outputOf, platformReaches, refuse, restartLab } from "../../lab.ts";

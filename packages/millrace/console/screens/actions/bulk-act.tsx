@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import type { Answer } from "../../data/api.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Act, Check } from "../../parts/act.tsx";
-import { useActs } from "../../parts/ask.tsx";
+import { useActs } from "../../parts/dialog.tsx";
 import { Button } from "../../parts/page.tsx";
 import { shortId } from "../../parts/text.tsx";
 import "./actions.css";

@@ -4,7 +4,7 @@ import { useData, useList } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Act } from "../../parts/act.tsx";
-import { type Asker, useActs } from "../../parts/ask.tsx";
+import { type Asker, useActs } from "../../parts/dialog.tsx";
 import { Button, Facts, Lost, Pairs, ProblemNote } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";

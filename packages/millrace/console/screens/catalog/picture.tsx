@@ -1,7 +1,7 @@
 import { useMemo } from "preact/hooks";
 import type { Answer } from "../../data/api.ts";
 import { go, hrefOf } from "../../frame/router.tsx";
-import { Wide } from "../../parts/wide.tsx";
+import { Wide } from "../../parts/text.tsx";
 
 export type Catalog = Answer<"/v1/catalog">;
 

@@ -4,7 +4,7 @@ import { may } from "../../data/session.ts";
 import { useCause, useList } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link, usePlace } from "../../frame/router.tsx";
-import { useActs } from "../../parts/ask.tsx";
+import { useActs } from "../../parts/dialog.tsx";
 import { Button, Empty, LinkTo, Views } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";

@@ -4,7 +4,7 @@ import { may } from "../../data/session.ts";
 import { type Data, useData } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Act } from "../../parts/act.tsx";
-import { type Asker, useActs } from "../../parts/ask.tsx";
+import { type Asker, useActs } from "../../parts/dialog.tsx";
 import { Button, Code, Facts, LinkTo, Lost, ProblemNote } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago, Id, Text } from "../../parts/text.tsx";

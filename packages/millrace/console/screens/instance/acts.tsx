@@ -6,13 +6,13 @@ import { writtenJson } from "../../data/written.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Act, Check, TimeField } from "../../parts/act.tsx";
 import { JsonField } from "../../parts/answer.tsx";
-import type { Asker } from "../../parts/ask.tsx";
+import type { Asker } from "../../parts/dialog.tsx";
 import { Button } from "../../parts/page.tsx";
 import { EffectPlan, type Plan, RefusedPlan } from "../../parts/plan.tsx";
 import { isDelayed } from "../../parts/status.tsx";
 import { exact, instant, timeZone } from "../../parts/text.tsx";
+import { type Detail, hasUndoFailed, UNDO_STEP } from "./history.tsx";
 import { stepOf } from "./step.ts";
-import { type Detail, hasUndoFailed, UNDO_STEP } from "./whole.ts";
 
 interface Declared {
   word: string;

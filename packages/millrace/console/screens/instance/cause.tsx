@@ -1,12 +1,11 @@
-import type { Explained } from "../../data/explained.ts";
-import { may } from "../../data/session.ts";
+import { type Explained, may } from "../../data/session.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { DoubtAnswers, type DoubtVerb, type Follows, QuestionButtons, type TO_QUESTIONS } from "../../parts/answer.tsx";
 import { Folded, Json } from "../../parts/json.tsx";
 import { Code } from "../../parts/page.tsx";
 import { Ago, Moment, Text } from "../../parts/text.tsx";
+import { type Detail, type Effect, hasUndoFailed, type Question, UNDO_STEP } from "./history.tsx";
 import { labelOf } from "./step.ts";
-import { type Detail, type Effect, hasUndoFailed, type Question, UNDO_STEP } from "./whole.ts";
 
 interface CauseProps {
   instance: Detail;

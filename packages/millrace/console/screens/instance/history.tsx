@@ -1,9 +1,9 @@
-import type { Explained } from "../../data/explained.ts";
+import { type Answer, get, type Item, itemsOf, together } from "../../data/api.ts";
+import type { Explained } from "../../data/session.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Moment, Name } from "../../parts/text.tsx";
 import { labelOf } from "./step.ts";
-import { type Action, MOST_ACTIONS, type Run, type Whole } from "./whole.ts";
 
 /** The sentences of the audit, by verb. `{}` is the step, the event or the question. */
 const SAID: Readonly<Record<string, string>> = {
@@ -105,3 +105,70 @@ function whyNot({ result, detail, error }: Action, explained: ReadonlyMap<string
   const code = String(detail?.code ?? "");
   return explained.get(code)?.title ?? code;
 }
+
+export type Detail = Answer<"/v1/instances/:id">;
+export type Step = Item<"/v1/instances/:id/steps">;
+export type Effect = Item<"/v1/instances/:id/effects">;
+export type Message = Item<"/v1/instances/:id/events">;
+type Action = Item<"/v1/audit">;
+export type Question = Item<"/v1/approvals">;
+
+export const UNDO_STEP = "undo ";
+
+export function hasUndoFailed({ status, undo }: Pick<Detail, "status" | "undo">): boolean {
+  return status === "errored" && undo === "open";
+}
+
+const MOST_ACTIONS = 50;
+
+/** The number of children that are shown, newest first. */
+export const MOST_CHILDREN = 50;
+
+/**
+ * Loads an instance with its steps, effects, actions and questions. `reveal` loads the redacted values; the API records this in the audit.
+ */
+export function wholeInstance(id: string, reveal: boolean) {
+  const param = { id };
+  const revealed = reveal ? { reveal: "true" as const } : {};
+  return together({
+    instance: get("/v1/instances/:id", { param, query: revealed }),
+    steps: itemsOf(get("/v1/instances/:id/steps", { param })),
+    effects: itemsOf(get("/v1/instances/:id/effects", { param, query: revealed })),
+    messages: itemsOf(get("/v1/instances/:id/events", { param, query: { payload: "true", ...revealed } })),
+    actions: itemsOf(get("/v1/audit", { query: { instance: id, limit: String(MOST_ACTIONS) } })),
+    questions: itemsOf(get("/v1/approvals", { query: { instance: id } })),
+    children: itemsOf(get("/v1/instances", { query: { parent: id, limit: String(MOST_CHILDREN) } })),
+  });
+}
+
+export type Whole = Extract<Awaited<ReturnType<typeof wholeInstance>>, { ok: true }>["data"];
+
+/** A run that an operator's action started. Each retry, restart, undo and cancel starts the next run. */
+export interface Run {
+  number: number;
+  begunAt: string;
+  by: string;
+  /** The error of the previous run. Undefined if no previous run exists, or if the error of the previous run is not recorded. */
+  before: string | undefined;
+}
+
+const CALLED: Readonly<Record<string, string>> = { skip_step: "skip of a step" };
+
+/** The runs of an instance after its first one, oldest first, derived from the audit. */
+export function runsOf(actions: readonly Action[], explained: ReadonlyMap<string, Explained>): Run[] {
+  return actions.toReversed().flatMap(({ result, detail, verb, actor, at }) => {
+    // If an operator stops an instance without an undo, no new run starts.
+    if (result !== "applied" || typeof detail?.run !== "number" || detail.undo === false) return [];
+    return [{ number: detail.run, begunAt: at, by: `${actor}'s ${CALLED[verb] ?? verb}`, before: failureIn(detail.failed, explained) }];
+  });
+}
+
+function failureIn(failed: unknown, explained: ReadonlyMap<string, Explained>): string | undefined {
+  if (typeof failed !== "object" || failed === null) return undefined;
+  const { step, code, attempts, upstream_status: status } = failed as Record<string, unknown>;
+  const title = explained.get(String(code))?.title.toLowerCase() ?? String(code).replaceAll("_", " ");
+  const often = typeof attempts === "number" && attempts > 1 ? `, ${attempts} attempts` : "";
+  return `failed${step ? ` at ${step}` : ""}: ${title}${status === undefined ? "" : ` (status ${status})`}${often}`;
+}
+
+export const OVER: ReadonlySet<string> = new Set(["complete", "errored", "terminated", "dead", "skipped"]);

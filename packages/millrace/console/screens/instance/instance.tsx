@@ -1,10 +1,9 @@
 import { useEffect, useState } from "preact/hooks";
-import { useExplained } from "../../data/explained.ts";
-import { may } from "../../data/session.ts";
+import { may, useExplained } from "../../data/session.ts";
 import { useData, useStream } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { AnswerDoubt, AnswerQuestion, type DoubtVerb, type Follows } from "../../parts/answer.tsx";
-import { useActs } from "../../parts/ask.tsx";
+import { useActs } from "../../parts/dialog.tsx";
 import { Json } from "../../parts/json.tsx";
 import { Button, Facts, Lost, ProblemNote } from "../../parts/page.tsx";
 import { InstanceStatus, Status } from "../../parts/status.tsx";
@@ -12,13 +11,10 @@ import { Ago, duration, Id, Moment } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
 import { ActButtons, AskAct, type Asked } from "./acts.tsx";
 import { Cause, OpenDoubt, OpenQuestion } from "./cause.tsx";
-import { History } from "./history.tsx";
-import "./instance.css";
-import { labelOf, tookOf } from "./step.ts";
-import { ShownProgress, Timeline } from "./timeline.tsx";
 import {
   type Detail,
   type Effect,
+  History,
   hasUndoFailed,
   type Message,
   MOST_CHILDREN,
@@ -29,7 +25,10 @@ import {
   UNDO_STEP,
   type Whole,
   wholeInstance,
-} from "./whole.ts";
+} from "./history.tsx";
+import "./instance.css";
+import { labelOf, tookOf } from "./step.ts";
+import { ShownProgress, Timeline } from "./timeline.tsx";
 
 export function Instance({ param: id }: ScreenProps) {
   const [reveal, setReveal] = useState(false);

@@ -1,12 +1,12 @@
 import { useState } from "preact/hooks";
 import { useCell } from "../../data/cell.ts";
 import { clock, timeNow } from "../../data/clock.ts";
-import { useKeys } from "../../frame/keys.ts";
+import { useKeys } from "../../frame/router.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago, clockTime, duration } from "../../parts/text.tsx";
 import { Until } from "./cause.tsx";
+import type { Step, Whole } from "./history.tsx";
 import { kindOf, ms } from "./step.ts";
-import type { Step, Whole } from "./whole.ts";
 
 interface Span {
   kind: "attempt" | "failed" | "pause" | "wait";

@@ -7,14 +7,14 @@ import { may } from "../../data/session.ts";
 import { useCause, useData, useList } from "../../data/use-data.ts";
 import { FilterBar, SINCE, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { useActs } from "../../parts/ask.tsx";
+import { useActs } from "../../parts/dialog.tsx";
 import { Button, Empty, LinkTo } from "../../parts/page.tsx";
 import { InstanceStatus, Status, StatusNotes } from "../../parts/status.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";
 import { Ago, duration, exact, Moment } from "../../parts/text.tsx";
 import { InstancesButton } from "../actions/bulk-act.tsx";
 import { ACTS, AskAct, DELAYED_VERBS } from "../instance/acts.tsx";
-import { OVER } from "../instance/whole.ts";
+import { OVER } from "../instance/history.tsx";
 
 type Instance = Item<"/v1/instances">;
 

@@ -1,9 +1,9 @@
 import { type Answer, get, type Item } from "../../data/api.ts";
 import { useCatalog, useData, useRegularly } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
+import { policyOf } from "../../parts/alert-words.ts";
 import { Empty, ProblemNote } from "../../parts/page.tsx";
 import { PauseMark } from "../../parts/pausing.tsx";
-import { policyOf } from "../../parts/policy.ts";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Ago, Bar, Quiet, seconds } from "../../parts/text.tsx";
 import { begun } from "../actions/words.tsx";

@@ -3,7 +3,7 @@ import { may } from "../../data/session.ts";
 import { useData, useRegularly } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Act } from "../../parts/act.tsx";
-import { type Asker, useActs } from "../../parts/ask.tsx";
+import { type Asker, useActs } from "../../parts/dialog.tsx";
 import { Button, Facts, Lines, LinkTo, Pairs, Reading } from "../../parts/page.tsx";
 import { EffectPlan, type Plan } from "../../parts/plan.tsx";
 import { Status, toneOf } from "../../parts/status.tsx";

@@ -7,7 +7,7 @@ import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Act, TextField } from "../../parts/act.tsx";
 import { JsonField } from "../../parts/answer.tsx";
-import { type Asker, useActs } from "../../parts/ask.tsx";
+import { type Asker, useActs } from "../../parts/dialog.tsx";
 import { Json } from "../../parts/json.tsx";
 import { Button, Item, Items, Lines, Reading } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";

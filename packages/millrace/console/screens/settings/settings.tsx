@@ -2,7 +2,7 @@ import type { ComponentType } from "preact";
 import type { Answer, Item as ItemOf } from "../../data/api.ts";
 import { useList, useRegularly } from "../../data/use-data.ts";
 import { Act } from "../../parts/act.tsx";
-import { type Asker, useActs } from "../../parts/ask.tsx";
+import { type Asker, useActs } from "../../parts/dialog.tsx";
 import { Button, Item, Items, Lines, Pages } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago, Bar, Name, Quiet, seconds, Text } from "../../parts/text.tsx";

@@ -6,12 +6,10 @@ import { may, session } from "../../data/session.ts";
 import { useList, useShown } from "../../data/use-data.ts";
 import { hrefOf } from "../../frame/router.tsx";
 import { Act, Check, TextField } from "../../parts/act.tsx";
-import { type Asker, useActs } from "../../parts/ask.tsx";
-import { Dialog } from "../../parts/dialog.tsx";
-import { Icon } from "../../parts/icon.tsx";
+import { type Asker, Dialog, useActs } from "../../parts/dialog.tsx";
 import { Button, Empty } from "../../parts/page.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";
-import { Ago, clockTime, copied, Quiet } from "../../parts/text.tsx";
+import { Ago, clockTime, copied, Icon, Quiet } from "../../parts/text.tsx";
 
 type Token = Item<"/v1/tokens">;
 type Minted = Answer<"/v1/tokens", "$post">;

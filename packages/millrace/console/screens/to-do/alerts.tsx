@@ -7,7 +7,7 @@ import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Act } from "../../parts/act.tsx";
 import { groupOf, ruleOf } from "../../parts/alert-words.ts";
-import { type Asker, useActs } from "../../parts/ask.tsx";
+import { type Asker, useActs } from "../../parts/dialog.tsx";
 import { Button, Empty, Item, Items, LinkTo } from "../../parts/page.tsx";
 import { Status, type Tone } from "../../parts/status.tsx";
 import { Ago, shortId, Text } from "../../parts/text.tsx";

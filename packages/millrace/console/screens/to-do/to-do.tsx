@@ -5,7 +5,7 @@ import { useData, useList, useRegularly } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { AnswerDoubt, AnswerQuestion, DoubtAnswers, type DoubtVerb, QuestionButtons, type TO_QUESTIONS } from "../../parts/answer.tsx";
-import { useActs } from "../../parts/ask.tsx";
+import { useActs } from "../../parts/dialog.tsx";
 import { Folded } from "../../parts/json.tsx";
 import { Button, Empty, Item, Items, Pages, ProblemNote } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";

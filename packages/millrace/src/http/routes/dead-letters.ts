@@ -11,8 +11,15 @@ import {
   listDeadLetters,
 } from "../../inspect/dead-letters.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
-import { correctionOf } from "../../operate/as-stored.ts";
-import { knownMessage, planOf, Replayed, type ReplayPlan, ReplayPlanRow, replayDeadLetter } from "../../operate/letters/replay.ts";
+import {
+  correctionOf,
+  knownMessage,
+  planOf,
+  Replayed,
+  type ReplayPlan,
+  ReplayPlanRow,
+  replayDeadLetter,
+} from "../../operate/letters/replay.ts";
 import { escalateDeadLetter, skipDeadLetter } from "../../operate/letters/settle.ts";
 import { refuseUnknownNames } from "../known-names.ts";
 import { operation, reasoned } from "../operation.ts";

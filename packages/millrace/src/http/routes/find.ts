@@ -8,7 +8,7 @@ import { redactionOf } from "../../inspect/redaction.ts";
 import type { Finding } from "../../inspect/search/finder.ts";
 import { instanceThatAsks } from "../../inspect/search/finders.ts";
 import { Findings, search } from "../../inspect/search/search.ts";
-import { namesOf } from "../../topology/names.ts";
+import { namesOf } from "../../topology/catalog.ts";
 import { invalidRequest } from "../invalid-request.ts";
 import { operation } from "../operation.ts";
 import { pageOf, pageQuery } from "../paging.ts";

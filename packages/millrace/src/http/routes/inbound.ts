@@ -1,12 +1,12 @@
 import type { Context } from "hono";
 import * as z from "zod";
 import { assertDeclared, isFunction, isWhole } from "../../contract/declared.ts";
+import { checkedTenant, isTenant } from "../../contract/envelope.ts";
 import { codeOf, messageOf } from "../../contract/errors.ts";
 import { instanceId } from "../../contract/ids.ts";
 import { assertBounded, INTAKE_LIMITS, parseBounded } from "../../contract/limits.ts";
 import { logLine } from "../../contract/log-line.ts";
 import type { CommandDefinition, EventDefinition } from "../../contract/message.ts";
-import { checkedTenant, isTenant } from "../../contract/tenant.ts";
 import { beginning, shortened } from "../../contract/text.ts";
 import { acceptCommand } from "../../intake/accept/enqueue.ts";
 import { stateEvents } from "../../intake/accept/state.ts";

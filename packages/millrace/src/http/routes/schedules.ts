@@ -1,7 +1,6 @@
 import * as z from "zod";
 import { redactionOf } from "../../inspect/redaction.ts";
-import { deleteSchedule, pauseSchedule, putSchedule, resumeSchedule } from "../../schedules/change.ts";
-import { runSchedule } from "../../schedules/run-now.ts";
+import { deleteSchedule, pauseSchedule, putSchedule, resumeSchedule, runSchedule } from "../../schedules/change.ts";
 import { getSchedule, listScheduleRuns, listSchedules, Schedule, ScheduleRun } from "../../schedules/schedule.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { instanceStatus } from "../accepted.ts";

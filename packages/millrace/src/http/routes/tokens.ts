@@ -2,7 +2,7 @@ import * as z from "zod";
 import { issueCode, signIn } from "../../access/sign-in.ts";
 import { mintStreamToken, STREAM_PATH } from "../../access/stream-token.ts";
 import { issueToken, listTokens, revokeToken, SCOPES, TokenRow } from "../../access/tokens.ts";
-import { callbackSecret } from "../../callbacks/secret.ts";
+import { callbackSecret } from "../../callbacks/send-callback.ts";
 import { chosenName, isVisible } from "../../contract/chosen-name.ts";
 import { iso, isoOrNull, timestamp } from "../../contract/row.ts";
 import { needs, operation, reasoned } from "../operation.ts";

@@ -1,7 +1,7 @@
 import { crashPoint } from "../../contract/crash-points.ts";
+import { assertFewHops } from "../../contract/envelope.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import { hasFlow } from "../../contract/flow.ts";
-import { assertFewHops } from "../../contract/hops.ts";
 import { unpackPayload } from "../../contract/payload.ts";
 import { startInTurn } from "../../recorder/start.ts";
 import { query } from "../../store/d1/retry.ts";
@@ -10,8 +10,7 @@ import type { Identity } from "../../store/instances/keys.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import type { CommandConsumer } from "../../topology/consumer.ts";
 import type { AnyWorkflow } from "../../workflow/workflow.ts";
-import { acceptance } from "../accept/accept.ts";
-import { hasWaited, isProven } from "../accept/proof.ts";
+import { acceptance, hasWaited, isProven } from "../accept/accept.ts";
 import type { Intake, OnCaptured, Outcomes, Taker } from "../consumer.ts";
 import { firstOf } from "../identity.ts";
 import { handleBatch } from "./batch.ts";

@@ -1,8 +1,7 @@
 import { address } from "../../contract/address.ts";
-import type { Envelope } from "../../contract/envelope.ts";
+import { assertFewHops, type Envelope } from "../../contract/envelope.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import { hasFlow } from "../../contract/flow.ts";
-import { assertFewHops } from "../../contract/hops.ts";
 import { messageId } from "../../contract/ids.ts";
 import { checkedDelay, type Draft } from "../../contract/message.ts";
 import { unpackPayload } from "../../contract/payload.ts";

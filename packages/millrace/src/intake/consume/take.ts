@@ -14,9 +14,8 @@ import { type Acceptance, acceptanceChunks } from "../accept/accept.ts";
 import type { Intake, Outcome, Outcomes } from "../consumer.ts";
 import { byIdentity } from "../identity.ts";
 import { isOfOneMessage, isRefusedRow } from "../letters/hopeless.ts";
-import { carryOn } from "./carry-on.ts";
+import { carryOn, slices } from "./carry-on.ts";
 import type { Plan, Written } from "./plan.ts";
-import { slices } from "./slices.ts";
 
 /**
  * Accepts messages, as many per atomic write as the database allows. Then starts instances, sends messages and notifies waits. When the

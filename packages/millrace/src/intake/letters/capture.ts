@@ -1,12 +1,16 @@
-import { isBound } from "../../contract/bindings.ts";
+import { type EngineEnv, isBound } from "../../contract/bindings.ts";
+import { stepOf } from "../../contract/cause.ts";
 import type { Envelope } from "../../contract/envelope.ts";
-import { MillraceError } from "../../contract/errors.ts";
+import { codeOf, detailOf, MillraceError, messageOf } from "../../contract/errors.ts";
 import { instanceId } from "../../contract/ids.ts";
 import { payloadFingerprint } from "../../contract/payload.ts";
-import { rowChunks, sql } from "../../contract/sql.ts";
+import { rowChunks, type Statement, sql } from "../../contract/sql.ts";
+import { beginning } from "../../contract/text.ts";
+import { noteDelivery } from "../../observe/deliveries.ts";
+import type { Delivered } from "../../observe/delivery.ts";
 import { atomically, query } from "../../store/d1/retry.ts";
 import { type DeadLetter, insertDeadLetters } from "../../store/dead-letters.ts";
-import { type FailedBefore, forgetFailures } from "../../store/failed-deliveries.ts";
+import { type FailedBefore, type FailedDelivery, forgetFailures, noteFailures, selectFailures } from "../../store/failed-deliveries.ts";
 import { markDead } from "../../store/instances/accept.ts";
 import type { Identity } from "../../store/instances/keys.ts";
 import { watchAgain } from "../../store/instances/look.ts";
@@ -18,10 +22,8 @@ import { hideIn } from "../../topology/marks.ts";
 import { keyReused } from "../accept/reuse.ts";
 import type { Intake } from "../consumer.ts";
 import { askPlatform } from "../platform.ts";
-import { noteCaptured } from "./captured.ts";
-import { failuresOf, saidBefore } from "./failures.ts";
 import { isOfOneMessage } from "./hopeless.ts";
-import { deadLetter, envelopeIn, letterId } from "./letter.ts";
+import { deadLetter, envelopeIn, letterId, nameIn } from "./letter.ts";
 
 /** A message that gets no further attempt, with the error that causes this. */
 export interface Hopeless {
@@ -205,4 +207,65 @@ async function neverStarted({ env, consumer: { queue } }: Intake, { id, workflow
   const answer = await askPlatform(env, workflow, id);
   if (answer.status === "unreachable") throw new MillraceError("unavailable", answer.error ?? "The platform did not answer.");
   return answer.status === "unknown";
+}
+
+/** Maximum length of a stored error, in characters. */
+const MAX_ERROR_CHARACTERS = 1000;
+
+/** A delivery that failed and is retried. */
+interface Failed {
+  readonly message: Pick<Message, "body">;
+  readonly error: unknown;
+}
+
+/**
+ * Records the errors of failed deliveries. If the process dies during the last delivery, the dead letter shows the error of the preceding
+ * delivery.
+ */
+export function noted(queue: string, failed: readonly Failed[]): Statement[] {
+  const rows = failed.map(({ message: { body }, error }): FailedDelivery => {
+    const { step = null, upstreamStatus = null } = detailOf(error);
+    const said = { code: codeOf(error) ?? null, error: beginning(messageOf(error), MAX_ERROR_CHARACTERS) };
+    return {
+      tenantId: nameIn(body, "tenant_id") ?? "",
+      letter: letterId(queue, body),
+      ...said,
+      step: step && stepOf(step),
+      upstreamStatus,
+    };
+  });
+  return rowChunks(rows).map(noteFailures);
+}
+
+/** A message that gets no further attempt. */
+interface GivenUp {
+  readonly message: Pick<Message, "body">;
+  readonly letter: string;
+  readonly attempts: number;
+}
+
+/**
+ * The recorded errors of earlier deliveries, by id of the dead letter. A message that failed at its first attempt has no recorded error.
+ */
+async function failuresOf({ DB }: EngineEnv, givenUp: readonly GivenUp[]): Promise<ReadonlyMap<string, FailedBefore>> {
+  const tried = givenUp.filter(({ attempts }) => attempts > 1);
+  if (tried.length === 0) return new Map();
+  const messages = tried.map(({ message: { body }, letter }) => ({ tenantId: nameIn(body, "tenant_id") ?? "", letter }));
+  const rows = await query<FailedBefore>(DB, selectFailures(messages));
+  return new Map(rows.map((row) => [row.letter, row]));
+}
+
+/** Converts a recorded failure to an error. */
+function saidBefore({ code, error, step, upstreamStatus }: FailedBefore): Error {
+  if (code === null) return new Error(error);
+  return new MillraceError(code, error, { ...(step !== null && { step }), ...(upstreamStatus !== null && { upstreamStatus }) });
+}
+
+/** Logs that a message became a dead letter, without the redacted values. */
+export function noteCaptured({ env, catalog, takenAt }: Intake, letter: DeadLetter, message: Delivered, attempt: number): void {
+  const { id: deadLetter, queue, reason: code } = letter;
+  const hide = hideIn(catalog, queue, message.body);
+  const error = hide(letter.error);
+  const upstreamStatus = letter.upstreamStatus ?? undefined;
+  noteDelivery(env, { queue, message, attempt, takenAt, outcome: "captured", deadLetter, code, error, upstreamStatus, hide });
 }

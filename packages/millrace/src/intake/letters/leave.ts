@@ -7,8 +7,7 @@ import { atomically } from "../../store/d1/retry.ts";
 import { expectLater } from "../../store/outbox.ts";
 import { retryDelaySeconds } from "../../topology/consumer.ts";
 import type { Intake, Outcome, Outcomes } from "../consumer.ts";
-import { capture, type Hopeless } from "./capture.ts";
-import { noted } from "./failures.ts";
+import { capture, type Hopeless, noted } from "./capture.ts";
 import { isHopeless } from "./hopeless.ts";
 import { envelopeIn } from "./letter.ts";
 

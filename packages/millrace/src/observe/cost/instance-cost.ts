@@ -3,9 +3,8 @@ import { laneIn } from "../../contract/queue.ts";
 import { CLAIMED } from "../../store/inbox/classes.ts";
 import type { InstanceStatus } from "../../store/instances/status.ts";
 import { OPERATIONS_PER_MESSAGE, OPERATIONS_PER_RETRY, PRICES, type Priced } from "./formula.ts";
-import type { Spent } from "./spending.ts";
+import { READ, ROWS, type Spent } from "./spending.ts";
 import type { StoredUse } from "./stored.ts";
-import { READ, ROWS } from "./written-rows.ts";
 
 /** The used quantity of a priced item, and the cost of that quantity at list prices, as if the plan's quotas were used up. */
 const CostPart = z

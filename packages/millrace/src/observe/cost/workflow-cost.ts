@@ -1,5 +1,5 @@
 import * as z from "zod";
-import type { StepMode } from "../../contract/step-mode.ts";
+import type { StepMode } from "../../contract/step-names.ts";
 import {
   addUsage,
   marginalUsd,
@@ -12,7 +12,7 @@ import {
   type Usage,
 } from "./formula.ts";
 import { COST_PARTS, type Cost } from "./instance-cost.ts";
-import { ROWS } from "./written-rows.ts";
+import { ROWS } from "./spending.ts";
 
 const Amounts = z.record(z.string(), z.number());
 

@@ -1,5 +1,4 @@
-import type { Sample } from "./sample.ts";
-import { COUNTERS, type Counter, definitionOf, GAUGES, type GaugeName, HISTOGRAMS } from "./series.ts";
+import { COUNTERS, type Counter, definitionOf, GAUGES, type GaugeName, HISTOGRAMS, type Sample } from "./series.ts";
 import { labelValues, type Tally } from "./tally.ts";
 
 /** The prefix of every name in Prometheus. */

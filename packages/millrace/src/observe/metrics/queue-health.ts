@@ -1,11 +1,9 @@
 import * as z from "zod";
 import { iso, timestamp } from "../../contract/row.ts";
 import { SPAN_MS } from "../../store/counts.ts";
-import type { GaugedConsumer } from "./gauges.ts";
-import { lastMinutes, numberOf, quantile } from "./rates.ts";
 import { ENGINE_STEPS } from "./runs.ts";
 import { labelValues, type Tally } from "./tally.ts";
-import type { Seen } from "./vitals.ts";
+import { type GaugedConsumer, lastMinutes, numberOf, quantile, type Seen } from "./vitals.ts";
 
 const seconds = (description: string) => z.number().nullable().meta({ description });
 

@@ -1,6 +1,5 @@
 import { spanUnderWay, type TraceContext, traceHeaders } from "../../contract/trace.ts";
-import { exportSpans } from "./exporter.ts";
-import { childOf, idsOf, KIND } from "./span.ts";
+import { childOf, exportSpans, idsOf, KIND } from "./exporter.ts";
 
 /**
  * Sends an external request with the headers of the current trace, unless the request has its own trace headers. Within a step with

@@ -6,8 +6,7 @@ import { sayUnmeant } from "../../contract/settings.ts";
 import { isTraceparent, type SaidTrace, type SpanUnderWay, spanUnderWay, traceIdOf } from "../../contract/trace.ts";
 import type { Delivery } from "../delivery.ts";
 import { wordsOf } from "../words.ts";
-import { exportSpans } from "./exporter.ts";
-import { type Attributes, childOf, idsOf, isExported, KIND, type Span, type TraceEnv } from "./span.ts";
+import { type Attributes, childOf, exportSpans, idsOf, isExported, KIND, type Span, type TraceEnv } from "./exporter.ts";
 
 /** Span attributes with callers' texts, and the field of the envelope for each attribute. */
 const CHOSEN = {

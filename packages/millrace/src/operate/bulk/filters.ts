@@ -8,9 +8,8 @@ import { andStands, type StandingName } from "../../inspect/standing.ts";
 import type { Operator } from "../../store/actions.ts";
 import { query } from "../../store/d1/retry.ts";
 import type { InstanceStatus } from "../../store/instances/status.ts";
-import type { Catalog } from "../../topology/catalog.ts";
+import { type Catalog, namesOf } from "../../topology/catalog.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
-import { namesOf } from "../../topology/names.ts";
 import { BULK_WORKFLOW } from "./message.ts";
 
 const moment = z.iso.datetime({ offset: true });

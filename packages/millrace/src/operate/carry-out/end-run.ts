@@ -8,8 +8,7 @@ import { isOfBefore } from "../../pass/fresh.ts";
 import { IN_PASS_MS } from "../../pass/lean.ts";
 import { HEARD_FOR_MS } from "../../pass/which-run.ts";
 import { noteCutOff } from "../../store/actions.ts";
-import { isLocal } from "../../store/d1/local.ts";
-import { atomically, query } from "../../store/d1/retry.ts";
+import { atomically, isLocal, query } from "../../store/d1/retry.ts";
 import { selectLean } from "../../store/inbox/read.ts";
 import { ENDED } from "../../store/instances/status.ts";
 

@@ -5,10 +5,10 @@ import { codeLabelOf, labelOf } from "../../contract/step-names.ts";
 import { type Effect, effectsAndFree } from "../../inspect/effects.ts";
 import { type StepRecord, wholeHistoryOf } from "../../inspect/history.ts";
 import type { Instance } from "../../inspect/instance-row.ts";
-import { isResumeEvent } from "../../signals/held.ts";
+import { isResumeEvent } from "../../signals/approval.ts";
 import type { Operator } from "../../store/actions.ts";
 import { UNDER_WAY } from "../../store/instances/status.ts";
-import type { SetBack } from "./set-back.ts";
+import type { SetBack } from "./left.ts";
 
 const MEANINGS = Object.entries(PLAN_VERDICTS).map(([verdict, means]) => `\`${verdict}\`: ${means}.`);
 

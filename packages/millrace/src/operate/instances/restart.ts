@@ -6,10 +6,9 @@ import { GOING_ON, RETRYABLE, UNSEEN } from "../../store/instances/status.ts";
 import { beginRestart } from "../../store/instances/stop.ts";
 import { forgetTold } from "../../store/waits.ts";
 import { instanceAct } from "./act.ts";
-import { failedBefore, triedAnew, whyRestarting } from "./left.ts";
+import { failedBefore, findSetBack, triedAnew, whyRestarting } from "./left.ts";
 import { withLost } from "./plan.ts";
 import { beginningOf, planRun } from "./retry.ts";
-import { findSetBack } from "./set-back.ts";
 
 /** Restarts an instance from the beginning of its code. A wait continues with its remaining time. */
 export const restart = instanceAct({

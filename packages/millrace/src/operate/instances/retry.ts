@@ -26,9 +26,18 @@ import { REMEMBERED_DAYS } from "../../store/kept-days.ts";
 import { forgetTold, reopenWait } from "../../store/waits.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 import { type Call, instanceAct } from "./act.ts";
-import { caughtWithoutRecord, failedBefore, isBeingUndone, isStopped, leftBehind, stillCaught, triedAnew, wentOnTo } from "./left.ts";
+import {
+  caughtWithoutRecord,
+  failedBefore,
+  findSetBack,
+  isBeingUndone,
+  isStopped,
+  leftBehind,
+  stillCaught,
+  triedAnew,
+  wentOnTo,
+} from "./left.ts";
 import { type ActionPlan, planEffects, withLost } from "./plan.ts";
-import { findSetBack } from "./set-back.ts";
 import { undoEffects } from "./undo.ts";
 
 /**

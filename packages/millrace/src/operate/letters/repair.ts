@@ -11,7 +11,7 @@ import { relay } from "../../recorder/relay.ts";
 import { query } from "../../store/d1/retry.ts";
 import { type DeadLetter, noteRepair, repairLetter, selectUnrepaired, type TriedRepair } from "../../store/dead-letters.ts";
 import type { Catalog } from "../../topology/catalog.ts";
-import type { Repair } from "../../topology/repairs.ts";
+import type { Repair } from "../../topology/hooks.ts";
 import { readAgain } from "./read-again.ts";
 import { putBack } from "./replay.ts";
 

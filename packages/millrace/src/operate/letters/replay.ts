@@ -5,14 +5,15 @@ import { codeOf, MillraceError, messageOf } from "../../contract/errors.ts";
 import { instanceId, outboxId } from "../../contract/ids.ts";
 import { payloadFingerprint } from "../../contract/payload.ts";
 import { queuesOf } from "../../contract/queue.ts";
+import { restored, saysRedacted } from "../../contract/redact.ts";
 import { redacted } from "../../contract/row.ts";
 import { type Statement, sql } from "../../contract/sql.ts";
 import { type DeadLetterReader, type FullDeadLetter, getDeadLetter } from "../../inspect/dead-letters.ts";
 import { Fingerprint, signedFingerprint } from "../../inspect/keys.ts";
+import { redactionOf } from "../../inspect/redaction.ts";
 import { envelopeIn, textField } from "../../intake/letters/letter.ts";
-import { pullQueueOf } from "../../pull/client.ts";
-import { pulledMessage, pullIn } from "../../pull/keep-letter.ts";
-import type { PullEnv } from "../../pull/stub.ts";
+import { pulledMessage, pullIn } from "../../pull/letters.ts";
+import { type PullEnv, pullQueueOf } from "../../pull/stub.ts";
 import { relay } from "../../recorder/relay.ts";
 import { type Action, actionIdOf, audit, type Operator } from "../../store/actions.ts";
 import { atomically, query } from "../../store/d1/retry.ts";
@@ -22,8 +23,8 @@ import { selectKnown } from "../../store/instances/keys.ts";
 import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
 import { type Outgoing, sendBehind } from "../../store/outbox.ts";
 import type { Catalog } from "../../topology/catalog.ts";
+import type { Typed } from "../../topology/marks.ts";
 import { act } from "../act.ts";
-import { correctionOf } from "../as-stored.ts";
 import { type Resendable, readAgain } from "./read-again.ts";
 
 /** Answer of a replay. */
@@ -251,4 +252,27 @@ export function knownMessage(catalog: Catalog, { body }: Pick<FullDeadLetter, "b
       ? { definition: catalog.performer(type).on, workflow: catalog.performer(type).name }
       : { definition: catalog.subscribers(type).event, workflow: null };
   return { type, kind, version: definition.version, queues: queuesOf(definition.queue), workflow };
+}
+
+/**
+ * The payload of an operator's correction, in which each redacted field has the value from the stored payload. Errors: `invalid_payload`.
+ */
+export function payloadAsStored(catalog: Catalog, of: Typed, edited: unknown, stored: unknown): unknown {
+  return asStored(edited, redactionOf(catalog).payload(of, stored), stored);
+}
+
+/**
+ * Replaces `[redacted]` in an edited value by the stored value. Errors: `invalid_payload` for `[redacted]` in a field that was not
+ * redacted.
+ */
+function asStored(edited: unknown, shown: unknown, stored: unknown): unknown {
+  const whole = restored(edited, shown, stored);
+  if (shown === stored || !saysRedacted(whole)) return whole;
+  const message = "contains [redacted] where no value is stored: write the value, or remove the field";
+  throw new MillraceError("invalid_payload", `The body ${message}.`, { issues: [{ path: "body", message }] });
+}
+
+/** A correction of a dead letter with its redacted fields restored; undefined without a correction. Errors: `invalid_payload`. */
+export function correctionOf(catalog: Catalog, { queue, body }: Pick<FullDeadLetter, "queue" | "body">, edited: unknown): unknown {
+  return edited === undefined ? undefined : asStored(edited, redactionOf(catalog).letter(queue, body).body, body);
 }

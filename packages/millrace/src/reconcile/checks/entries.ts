@@ -3,12 +3,11 @@ import { now, sql } from "../../contract/sql.ts";
 import { askPlatform } from "../../intake/platform.ts";
 import { removeQuestions } from "../../store/approvals.ts";
 import { atomically, query } from "../../store/d1/retry.ts";
-import { removeEntries } from "../../store/inbox/remove.ts";
+import { removeEntries } from "../../store/inbox/read.ts";
 import { ofGone } from "../../store/instances/remove.ts";
 import { removeWaits } from "../../store/waits.ts";
 import type { Catalog } from "../../topology/catalog.ts";
-import type { Check, Checked, Divergence } from "../check.ts";
-import { engineCheck } from "../scan.ts";
+import { type Check, type Checked, type Divergence, engineCheck } from "../scan.ts";
 
 /** Maximum number of entries in one slice of the scan. If an instance has more entries, only this number of its entries is read. */
 const ROWS = 1000;

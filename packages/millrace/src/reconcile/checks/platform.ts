@@ -2,13 +2,11 @@ import type { EngineEnv } from "../../contract/bindings.ts";
 import { platformId } from "../../contract/ids.ts";
 import { now, sql } from "../../contract/sql.ts";
 import { askPlatform, nudge } from "../../intake/platform.ts";
-import { findSetBack } from "../../operate/instances/set-back.ts";
-import { isLocal } from "../../store/d1/local.ts";
-import { query } from "../../store/d1/retry.ts";
+import { findSetBack } from "../../operate/instances/left.ts";
+import { isLocal, query } from "../../store/d1/retry.ts";
 import { lookAgain } from "../../store/instances/look.ts";
 import { FAILED, GOING_ON, type InstanceStatus, OVER } from "../../store/instances/status.ts";
-import type { Check, Divergence } from "../check.ts";
-import { engineCheck, scan } from "../scan.ts";
+import { type Check, type Divergence, engineCheck, scan } from "../scan.ts";
 
 /** Maximum number of instances in one slice of the scans. */
 const ROWS = 250;

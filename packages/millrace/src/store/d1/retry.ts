@@ -2,8 +2,7 @@ import pRetry from "p-retry";
 import { MillraceError } from "../../contract/errors.ts";
 import type { RowStatement, Statement } from "../../contract/sql.ts";
 import { within } from "../../contract/within.ts";
-import { bindable } from "./bindable.ts";
-import { withIntegers } from "./one-statement.ts";
+import { bindable, withIntegers } from "./bindable.ts";
 import { asUnavailable, isTransient } from "./trouble.ts";
 
 /** Time limit of one D1 batch in milliseconds, so that a hanging call does not block its callers. D1's own limit for a query is 30 s. */
@@ -76,4 +75,13 @@ export async function atomicallyCounted(
 export async function query<T extends object = Row>(db: D1Database, statement: Statement): Promise<T[]> {
   const [rows = []] = await atomically(db, [statement]);
   return rows as T[];
+}
+
+/** The value of `meta.served_by` if the database runs in wrangler or in a test. In production the value names a server of D1. */
+const LOCAL_SERVER = "miniflare.db";
+
+/** True if the database runs locally. If the database runs locally, the whole platform runs locally too. */
+export async function isLocal(db: D1Database): Promise<boolean> {
+  const { meta } = await within(db.prepare("SELECT 1").run());
+  return meta.served_by === LOCAL_SERVER;
 }

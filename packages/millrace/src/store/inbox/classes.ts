@@ -1,4 +1,4 @@
-import { thoseThat } from "../../contract/one-of.ts";
+import { thoseThat } from "../../contract/declared.ts";
 
 /** The properties of an effect class. */
 interface ClassFacts {

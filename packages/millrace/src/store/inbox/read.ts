@@ -80,3 +80,7 @@ export function hasNoOutcome(instanceId: string, label: Fragment): Statement {
 export function canBeTakenBack(instanceId: string): Statement {
   return sql`instance_id = ${instanceId} AND undoable = 1 AND position >= 0 AND state IN ('done', 'claimed', 'confirmed')`;
 }
+
+export function removeEntries(whose: Statement): Statement {
+  return sql`DELETE FROM millrace_inbox WHERE ${whose}`;
+}

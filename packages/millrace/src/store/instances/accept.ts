@@ -1,13 +1,12 @@
 import type { Envelope } from "../../contract/envelope.ts";
 import { messageOf } from "../../contract/errors.ts";
 import type { Flow } from "../../contract/flow.ts";
-import { CLOCKS_APART_MS, KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
 import { MAX_DELAY_SECONDS, MAX_DUE_SECONDS } from "../../contract/queue.ts";
 import { among, fragment, now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
+import { CLOCKS_APART_MS, KEEPER_PATIENCE_MS } from "../../contract/within.ts";
 import { wasApplied } from "../actions.ts";
 import { pauseOf } from "../pauses.ts";
 import { isPruned } from "../tombstones.ts";
-import { HELD_MS } from "./hold.ts";
 import { type Identity, isKnown } from "./keys.ts";
 import {
   ENDED,
@@ -265,4 +264,34 @@ export function skipInstance(id: string | null, fingerprint: string, actionId: s
   return sql`
     UPDATE millrace_instances SET status = 'skipped', updated_at = ${now}, check_at = NULL
     WHERE id = ${id} AND status = 'dead' AND fingerprint = ${fingerprint} AND ${wasApplied(actionId)}`;
+}
+
+/** The keeper checks a held instance after this time, in milliseconds, even if no resume has made the check due. */
+export const HELD_MS = 6 * 3_600_000;
+
+/**
+ * Holds instances that have not started, while their workflow or queue is paused. The resume of the workflow or queue makes the keeper's
+ * checks of the held instances due.
+ */
+export function holdBack(ids: readonly string[]): Statement {
+  return sql`
+    UPDATE millrace_instances SET held_by = ${pauseOf("p.id")}, check_at = ${now} + ${HELD_MS}
+    WHERE id IN ${among(ids)} AND status IN ${UNSEEN} AND ${pauseOf("p.id")} IS NOT NULL`;
+}
+
+/**
+ * Makes the keeper check the instances whose pause has ended. Instances that were accepted earlier come first. The statement returns the
+ * ids of these instances.
+ */
+export function releaseHeld(limit: number): Statement {
+  return sql`
+    UPDATE millrace_instances SET held_by = NULL, check_at = min(check_at, ${now})
+    WHERE id IN (
+      SELECT id FROM millrace_instances INDEXED BY millrace_instances_held
+      WHERE held_by = (
+        SELECT p.id FROM millrace_pauses p INDEXED BY millrace_pauses_resumed
+        WHERE p.resumed_at IS NOT NULL AND EXISTS (SELECT 1 FROM millrace_instances h WHERE h.held_by = p.id)
+        ORDER BY p.resumed_at LIMIT 1)
+      ORDER BY accepted_at LIMIT ${limit})
+    RETURNING id`;
 }

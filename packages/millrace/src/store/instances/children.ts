@@ -1,7 +1,7 @@
 import type { Envelope } from "../../contract/envelope.ts";
 import type { Flow } from "../../contract/flow.ts";
-import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
 import { fragment, now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
+import { KEEPER_PATIENCE_MS } from "../../contract/within.ts";
 import { isPruned } from "../tombstones.ts";
 import type { Identity } from "./keys.ts";
 import { AWAKE, DUE_AFTER_CANCEL, UNDER_WAY } from "./status.ts";

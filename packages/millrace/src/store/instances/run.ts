@@ -1,11 +1,10 @@
 import { MAX_TAGS } from "../../contract/envelope.ts";
-import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
-import { now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
-import { wentOnFrom } from "../inbox/caught.ts";
-import { hasDoubt } from "../inbox/read.ts";
-import { leftWith } from "./left.ts";
+import { fragment, now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
+import { KEEPER_PATIENCE_MS } from "../../contract/within.ts";
+import { selectCutOffSoFar } from "../actions.ts";
+import { saysUnrecorded, wentOnFrom } from "../inbox/caught.ts";
+import { canBeTakenBack, hasDoubt, hasNoOutcome } from "../inbox/read.ts";
 import { AWAKE, AWAKENED, ENDED, FAILED, type InstanceStatus, IS_CLOSED, isClosed, RETRYABLE, UNSEEN } from "./status.ts";
-import { hasToTakeBack } from "./undoable.ts";
 
 /**
  * Marks an instance as running. An instance in doubt remains in doubt, because only an operator resolves an unknown outcome. An instance
@@ -195,4 +194,41 @@ export function giveUpRuns(given: readonly GivenUpRun[]): Statement {
     FROM json_each(${JSON.stringify(given)}) f
     WHERE millrace_instances.id = f.value->>'instance' AND (status = 'running' OR status = 'paused') AND run = f.value->>'run'
       AND EXISTS (SELECT 1 FROM millrace_actions WHERE millrace_actions.id = f.value->>'id' AND result = 'failed')`;
+}
+
+/**
+ * SQL expression that merges `more` into the state that earlier runs of an instance recorded (JSON, see `LeftBehind`). A step's new value
+ * replaces the step's old value. The merge is a single statement, because two replays may update different steps at the same time.
+ */
+export function leftWith(more: Statement): Statement {
+  const forgotten = sql`(SELECT json_group_object(key, NULL) FROM json_each(${more}))`;
+  return sql`json_patch(json_patch(coalesce(caught, '{}'), ${forgotten}), ${more})`;
+}
+
+/**
+ * The condition that an instance has an effect to undo. The effect is recorded, or it failed and has an undo but no record. In a stopped
+ * run, an interrupted step without a later record counts as an effect too.
+ */
+export function hasToTakeBack(tenantId: string, id: string): Statement {
+  return sql`
+    (EXISTS (SELECT 1 FROM millrace_inbox WHERE ${canBeTakenBack(id)})
+      OR (millrace_instances.undo IS NULL AND ${mayHaveHappened(id)})
+      OR (status = 'terminated' AND EXISTS (
+        SELECT 1 FROM (${selectCutOffSoFar(tenantId, id)}) cut WHERE ${hasNoOutcome(id, fragment("cut.label"))})))`;
+}
+
+/** Returns a row if an ended instance has an effect to undo. */
+export function selectToTakeBack(tenantId: string, id: string): Statement {
+  return sql`SELECT 1 FROM millrace_instances WHERE id = ${id} AND tenant_id = ${tenantId} AND ${hasToTakeBack(tenantId, id)}`;
+}
+
+/** The condition that an effect with an undo has failed without a record. Its failure ended the run, or the code caught the failure. */
+function mayHaveHappened(id: string): Statement {
+  const ended = fragment("coalesce(nullif(millrace_instances.error->>'step', ''), millrace_instances.error->>'behind')");
+  return sql`(
+    (millrace_instances.error->>'effect' = 'undoable' AND ${hasNoOutcome(id, ended)})
+    OR EXISTS (SELECT 1 FROM json_each(millrace_instances.caught) failure
+      WHERE failure.value->>'effect' = 'undoable' AND ${hasNoOutcome(id, fragment("failure.key"))})
+    OR EXISTS (SELECT 1 FROM millrace_inbox, json_each(millrace_inbox.caught) failure
+      WHERE ${saysUnrecorded(id)} AND failure.value->>'effect' = 'undoable' AND ${hasNoOutcome(id, fragment("failure.key"))}))`;
 }

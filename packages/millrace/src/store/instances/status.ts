@@ -1,4 +1,4 @@
-import { type OneOf, thoseThat } from "../../contract/one-of.ts";
+import { type OneOf, thoseThat } from "../../contract/declared.ts";
 import { fragment, now } from "../../contract/sql.ts";
 
 /** The properties of an instance status. */
@@ -168,3 +168,12 @@ export const WAITS_FOR_SLOT = fragment(`(${IS_INDEXED_AS_IN_TURN.fragment} AND s
  */
 export const DUE_AFTER_CANCEL = fragment(`iif(millrace_instances.flow->>'throttle' IS NULL, millrace_instances.due_at,
       min(millrace_instances.due_at, ${now.fragment}))`);
+
+/**
+ * The condition that an instance in progress has a deadline. The text must equal the condition of the partial index
+ * `instances_by_deadline`, so that the database uses the index. An instance that is being undone has no deadline.
+ */
+export const HAS_DEADLINE = fragment(`must_end_by IS NOT NULL AND undo IS NULL AND ${IS_INDEXED_AS_UNDER_WAY.fragment}`);
+
+/** The condition that an instance in progress has passed its deadline. */
+export const IS_OVERDUE = fragment(`(must_end_by <= ${now.fragment} AND ${HAS_DEADLINE.fragment})`);

@@ -1,9 +1,7 @@
-import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
 import { fragment, now, type Statement, sql } from "../../contract/sql.ts";
+import { KEEPER_PATIENCE_MS } from "../../contract/within.ts";
 import { hasDoubt } from "../inbox/read.ts";
-import { leftWith } from "./left.ts";
-import { IS_BEING_RESTARTED } from "./restarted.ts";
-import type { NextRun } from "./run.ts";
+import { leftWith, type NextRun } from "./run.ts";
 import { AWAKE, DUE_AFTER_CANCEL, GOING_ON, RETRYABLE, UNDER_WAY, WAITS_FOR_SLOT } from "./status.ts";
 
 /**
@@ -96,3 +94,12 @@ export function markClosed({ id, tenantId, run }: Seen): Statement {
     WHERE id = ${id} AND tenant_id = ${tenantId} AND run = ${run}
       AND (status IN ${RETRYABLE} OR status = 'in_doubt') AND NOT ${hasDoubt(id)}`;
 }
+
+/**
+ * The condition that an instance is paused only because of its restart. The restart's action is open, and the platform has not ended the
+ * previous run.
+ */
+export const IS_BEING_RESTARTED = fragment(`(millrace_instances.status = 'paused' AND EXISTS (SELECT 1 FROM millrace_actions
+      WHERE millrace_actions.instance_id = millrace_instances.id AND millrace_actions.applied_at IS NULL
+        AND millrace_actions.verb = 'restart'
+        AND millrace_actions.detail->>'run' = millrace_instances.run))`);

@@ -1,6 +1,6 @@
 import type { EntryKey } from "../../contract/ids.ts";
-import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
 import { fragment, now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
+import { KEEPER_PATIENCE_MS } from "../../contract/within.ts";
 import { isEntry } from "../inbox/entry.ts";
 import { hasDoubt } from "../inbox/read.ts";
 import { GOING_ON, WORKING } from "./status.ts";
@@ -78,4 +78,9 @@ export function resumeResolved(instanceId: string): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'running', updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
     WHERE id = ${instanceId} AND status = 'in_doubt' AND NOT ${hasDoubt(instanceId)}`;
+}
+
+/** The condition that an operator has paused an instance, so that none of its steps starts. */
+export function isPaused(id: string): Statement {
+  return sql`EXISTS (SELECT 1 FROM millrace_instances WHERE id = ${id} AND status = 'paused')`;
 }
