@@ -54,7 +54,7 @@ const result =
     : what === "scale"
       ? { ...(await doorFigures(folder, rounds)), ...(await tenantFigures()), ...(await cellFigures(rounds)) }
       : // Each comparison gets a new runtime, because a runtime keeps three files open for every instance that it has run.
-        { ...(await on(".", measure)), ...(await on(".", measureLean)) };
+        { ...(await on(".", measure)), ...(await on(".", measureInline)) };
 if (values.json) console.log(JSON.stringify(result));
 
 /** Runs the measurements on the Worker in a folder. */
@@ -173,34 +173,34 @@ async function measure(ask: AskWorker, engine: Engine) {
 }
 
 /** Three inline steps, compared with three steps of raw Workflows. */
-async function measureLean(ask: AskWorker) {
+async function measureInline(ask: AskWorker) {
   await ask(`/runs/raw?count=100`);
-  await ask(`/runs/lean?count=100`);
+  await ask(`/runs/inline?count=100`);
   const throughput = await repeat(rounds, async () => ({
     raw: await ask<number>(`/runs/raw?count=${RUNS}`),
-    lean: await ask<number>(`/runs/lean?count=${RUNS}`),
+    inline: await ask<number>(`/runs/inline?count=${RUNS}`),
   }));
-  const guard_ratio_lean = round(median(throughput.map(({ raw, lean }) => lean / raw)));
+  const guard_ratio_lean = round(median(throughput.map(({ raw, inline }) => inline / raw)));
   say(
     `${RUNS} instances of three inline steps`,
     `raw ${median(throughput.map((one) => one.raw)).toFixed(0)}/s`,
-    `lean ${median(throughput.map((one) => one.lean)).toFixed(0)}/s`,
+    `inline ${median(throughput.map((one) => one.inline)).toFixed(0)}/s`,
     guard_ratio_lean,
   );
   const latency = await repeat(rounds, async () => ({
     raw: await ask<number[]>(`/latency/raw?count=${PACED}`),
-    lean: await ask<number[]>(`/latency/lean?count=${PACED}`),
+    inline: await ask<number[]>(`/latency/inline?count=${PACED}`),
   }));
   const rawP50 = median(latency.flatMap((one) => one.raw));
-  const leanP50 = median(latency.flatMap((one) => one.lean));
-  const latency_ratio_lean = round(leanP50 / rawP50);
+  const inlineP50 = median(latency.flatMap((one) => one.inline));
+  const latency_ratio_lean = round(inlineP50 / rawP50);
   say(
     "latency from the request to the end of three inline steps, p50",
     `Workflow created directly ${rawP50} ms`,
-    `accepted and queued ${leanP50} ms`,
+    `accepted and queued ${inlineP50} ms`,
     latency_ratio_lean,
   );
-  const alone = await oneAlone(ask, "lean");
+  const alone = await oneAlone(ask, "inline");
   return {
     guard_ratio_lean,
     latency_ratio_lean,
@@ -211,7 +211,7 @@ async function measureLean(ask: AskWorker) {
 /**
  * Measures the cost of one instance: the counts of D1 and the runtime, and the cost that the engine reports. `which` selects the workflow.
  */
-async function oneAlone(ask: AskWorker, which: "engine" | "lean") {
+async function oneAlone(ask: AskWorker, which: "engine" | "inline") {
   await ask("/asked");
   await ask(`/latency/${which}?count=${PACED}`);
   const asked = await ask<Record<"roundTrips" | "rows_written" | "rows_read" | "object_requests", number>>("/asked");
@@ -223,7 +223,7 @@ async function oneAlone(ask: AskWorker, which: "engine" | "lean") {
   const usd_per_million_runs = round((marginalUsd(counted) / PACED) * 1e6);
   const cost_shown_vs_counted = Math.round((marginalUsd(shown) / marginalUsd(counted)) * 10_000) / 10_000;
   say(
-    `one run alone${which === "lean" ? ", lean" : ""}, acceptance to end`,
+    `one run alone${which === "inline" ? ", inline" : ""}, acceptance to end`,
     `${round_trips_per_run} D1 round trips`,
     `${rows_written_per_run} rows written`,
     `$${usd_per_million_runs} per million`,

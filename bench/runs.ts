@@ -6,15 +6,15 @@ import { acceptCommands } from "../packages/millrace/src/intake/accept/enqueue.t
 import type { LimitEnv } from "../packages/millrace/src/limits/client.ts";
 import { startInstances } from "../packages/millrace/src/recorder/start.ts";
 import { insertAccepted } from "../packages/millrace/src/store/instances/accept.ts";
-import { ended, type RunLean } from "./workflows.ts";
+import { ended, type RunInline } from "./workflows.ts";
 
 export interface BenchEnv extends EngineEnv, LimitEnv, CounterEnv {
   RAW: Workflow;
   GUARDED: Workflow;
-  LEAN: Workflow;
+  INLINE: Workflow;
 }
 
-type Command = typeof RunLean;
+type Command = typeof RunInline;
 
 /** Instances of the raw workflow per second, between the first creation of an instance and the end of the last instance. */
 export async function rawRuns(env: BenchEnv, count: number, series: string): Promise<number> {

@@ -7,7 +7,7 @@ import { confirmedProjection, engineProjection, plainProjection } from "./projec
 import { recorderRate } from "./recorder.ts";
 import { type BenchEnv, engineLatency, engineRuns, rawLatency, rawRuns } from "./runs.ts";
 import { shownCost } from "./shown-cost.ts";
-import { benching, empty, guarded, lean, RunGuarded, RunLean, unread, unreading } from "./workflows.ts";
+import { benching, empty, guarded, inline, RunGuarded, RunInline, unread, unreading } from "./workflows.ts";
 
 export { Counter } from "millrace/counters";
 export { RateLimit } from "millrace/limits";
@@ -18,7 +18,7 @@ export class Keeper extends keeper({}) {}
 
 const app = catalog({ consumers: [benching, unreading] });
 export class Guarded extends entrypoint(guarded, app) {}
-export class Lean extends entrypoint(lean, app) {}
+export class Inline extends entrypoint(inline, app) {}
 export class Empty extends entrypoint(empty, app) {}
 export class Unread extends entrypoint(unread, app) {}
 
@@ -98,14 +98,14 @@ export default {
         return Response.json(await rawRuns(env, count, series));
       case "/runs/guarded":
         return Response.json(await engineRuns(env, count, series, RunGuarded));
-      case "/runs/lean":
-        return Response.json(await engineRuns(env, count, series, RunLean));
+      case "/runs/inline":
+        return Response.json(await engineRuns(env, count, series, RunInline));
       case "/latency/raw":
         return Response.json(await rawLatency(env, count, series));
       case "/latency/engine":
         return Response.json(await engineLatency(env, app, count, series, RunGuarded));
-      case "/latency/lean":
-        return Response.json(await engineLatency(env, app, count, series, RunLean));
+      case "/latency/inline":
+        return Response.json(await engineLatency(env, app, count, series, RunInline));
       case "/shown":
         return Response.json(await shownCost(env, count));
       case "/asked": {

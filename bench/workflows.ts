@@ -11,7 +11,7 @@ const payload = z.object({ id: z.string() });
 const message = (type: string, queue = benchCommands) =>
   defineCommand({ type, payload, key: ({ id }) => id, subject: ({ id }) => id, queue });
 export const RunGuarded = message("bench.guarded");
-export const RunLean = message("bench.lean");
+export const RunInline = message("bench.inline");
 const RunEmpty = message("bench.empty");
 const RunUnread = message("bench.unread", benchUnread);
 
@@ -50,12 +50,12 @@ async function threeSteps({ payload: { id }, step }: WorkflowCall<{ id: string }
 export const guarded = defineWorkflow({ name: "guarded", on: RunGuarded, run: threeSteps });
 
 /** Three guarded inline steps: two keyed effects and a commit. */
-export const lean = defineWorkflow({ name: "lean", on: RunLean, steps: "lean", run: threeSteps });
+export const inline = defineWorkflow({ name: "inline", on: RunInline, steps: "inline", run: threeSteps });
 
 /** A workflow without steps, to measure ingestion. */
 export const empty = defineWorkflow({ name: "empty", on: RunEmpty, run: async () => undefined });
 
-export const benching = defineConsumer({ queue: benchCommands, batch: { size: 100, waitSeconds: 0 }, starts: [guarded, lean, empty] });
+export const benching = defineConsumer({ queue: benchCommands, batch: { size: 100, waitSeconds: 0 }, starts: [guarded, inline, empty] });
 
 export const unread = defineWorkflow({ name: "unread", on: RunUnread, run: async () => undefined });
 export const unreading = defineConsumer({ queue: benchUnread, starts: [unread] });

@@ -10,7 +10,7 @@ import { placeOf } from "../systems/crm/keys.ts";
 export const adoptCrmAccount = defineWorkflow({
   name: "adopt-crm-account",
   on: CrmAdoptAccount,
-  steps: "lean",
+  steps: "inline",
   async run({ payload: { account }, step, env, envelope }) {
     for (let after: string | null = ""; after !== null; ) {
       const from: string = after;

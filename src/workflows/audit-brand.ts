@@ -9,7 +9,7 @@ import { lookAtKnownBrand, tellAgent } from "../steps/ask-brand-agent.ts";
 export const auditBrand = defineWorkflow({
   name: "audit-brand",
   on: BrandAudit,
-  steps: "lean",
+  steps: "inline",
   async run({ payload: { brand }, step, env, envelope: { tenant_id }, instanceId }) {
     const truth = await step.read("look at the brand", () => lookAtKnownBrand(env, tenant_id, brand));
 

@@ -18,7 +18,7 @@ const DAYS_OFF = 7;
 export const deliverWebhook = defineWorkflow({
   name: "deliver-webhook",
   on: WebhookDeliver,
-  steps: "lean",
+  steps: "inline",
   async run({ payload, step, envelope, instanceId }) {
     const delivery = deliveryOf({ payload, envelope, instanceId });
     try {

@@ -10,7 +10,7 @@ import { chunkCount } from "../systems/batches/limits.ts";
 export const exportRows = defineWorkflow({
   name: "export-rows",
   on: BatchExport,
-  steps: "lean",
+  steps: "inline",
   async run({ payload: { batch_id: batchId }, step, env, envelope }) {
     const call = { env, envelope, batchId };
     const chunks = chunkCount();

@@ -13,7 +13,7 @@ import type { Place } from "../systems/batches/rows.ts";
 export const importRows = defineWorkflow({
   name: "import-rows",
   on: BatchImport,
-  steps: "lean",
+  steps: "inline",
   async run({ payload: { batch_id: batchId }, step, env, envelope }) {
     const call = { env, envelope, batchId };
     const chunks = chunkCount();

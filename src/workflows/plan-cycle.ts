@@ -10,7 +10,7 @@ import { weeklyAudit } from "../systems/brand/weekly-audit.ts";
 export const planCycle = defineWorkflow({
   name: "plan-cycle",
   on: BrandCycle,
-  steps: "lean",
+  steps: "inline",
   run({
     payload: { brand, cycle, keywords, priority },
     step,

@@ -10,7 +10,7 @@ import { markAnnounced } from "../systems/content/article-posts.ts";
 export const postToSocial = defineWorkflow({
   name: "post-to-social",
   on: SocialCreate,
-  steps: "lean",
+  steps: "inline",
   async run({ payload: { content_id, brand, account, platform }, step, envelope }) {
     const article = { tenantId: envelope.tenant_id, id: content_id };
     return step.effect(

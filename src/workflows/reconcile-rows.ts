@@ -11,7 +11,7 @@ import { type Compared, compareChunk, compareRest, type Rest } from "../systems/
 export const reconcileRows = defineWorkflow({
   name: "reconcile-rows",
   on: BatchReconcile,
-  steps: "lean",
+  steps: "inline",
   async run({ payload: { batch_id: batchId }, step, env, envelope }) {
     const call = { env, envelope, batchId };
     const chunks = chunkCount();

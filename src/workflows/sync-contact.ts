@@ -18,7 +18,7 @@ const MOST_ROUNDS = 20;
 export const syncContact = defineWorkflow({
   name: "sync-contact",
   on: ContactSync,
-  steps: "lean",
+  steps: "inline",
   async run({ payload: { contact_id: contactId }, step, env, envelope, instanceId }) {
     const call = { env, envelope, instanceId, contactId };
     for (let round = 1; round <= MOST_ROUNDS; round++) {

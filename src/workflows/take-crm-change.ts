@@ -10,7 +10,7 @@ import { takeChange } from "../systems/crm/change.ts";
 export const takeCrmChange = defineWorkflow({
   name: "take-crm-change",
   on: CrmContactChanged,
-  steps: "lean",
+  steps: "inline",
   async run({ payload: notice, step, env, envelope, instanceId }) {
     // The step retries for an hour and a half, because several pushes may reserve the contact for 6 minutes each.
     const retries = { limit: 10, delay: "5 seconds", backoff: "exponential" } as const;

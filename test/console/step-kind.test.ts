@@ -6,9 +6,7 @@ const wait = { ...step, type: "waitForEvent" as const };
 
 it("a step shows its kind next to its name, and a step of the engine itself shows its purpose", () => {
   expect(kindOf(step)).toBe("");
-  expect(kindOf({ ...step, mode: "lean", kept: true, effects: [{ class: "keyed" }] })).toBe(
-    "keyed, inline (lean), kept from an earlier run",
-  );
+  expect(kindOf({ ...step, mode: "inline", kept: true, effects: [{ class: "keyed" }] })).toBe("keyed, inline, kept from an earlier run");
   expect(kindOf({ ...step, type: "sleep" })).toBe("sleep");
   expect(kindOf({ ...wait, own: { part: "signal" }, event_type: "pay.paid" })).toBe("wait for pay.paid");
   expect(kindOf({ ...wait, own: { part: "answer" } })).toBe("wait for an answer");

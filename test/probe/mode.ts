@@ -1,2 +1,2 @@
 /** The step mode of all runs of `probe` and `lab` that begin from now on. */
-export const mode: { steps: "platform" | "lean" } = { steps: "platform" };
+export const mode: { steps: "platform" | "inline" } = { steps: "platform" };

@@ -35,13 +35,13 @@ const upstream: fc.Arbitrary<Upstream> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ is: fc.constantFrom("hangs" as const, "floods" as const), times: fc.constant(1) }) },
 );
 
-const lean = sometimes(fc.constantFrom("lean" as const, "lean" as const, "flips" as const), 2);
-const said = { emits: sometimes(fc.constant(true), 3), large: rarely, stays: rarely, lean };
+const inline = sometimes(fc.constantFrom("inline" as const, "inline" as const, "flips" as const), 2);
+const said = { emits: sometimes(fc.constant(true), 3), large: rarely, stays: rarely, inline };
 const act: fc.Arbitrary<Act> = fc
   .record({ do: fc.constantFrom("keyed", "natural", "lookup", "once"), upstream: sometimes(upstream, 3), ...said })
   // An undoable step is an inline step only if its key is claimed first.
   .chain((one) =>
-    one.lean && (one.do === "keyed" || one.do === "natural")
+    one.inline && (one.do === "keyed" || one.do === "natural")
       ? sometimes(fc.constant(true), 2).map((stays) => ({ ...one, stays }))
       : fc.constant(one),
   )

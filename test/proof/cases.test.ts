@@ -79,15 +79,15 @@ it("a failed step that an operator skips with an output has no effect and no und
 it.each([
   ["keyed", undefined],
   ["natural", undefined],
-  ["keyed", "lean"],
-  ["natural", "lean"],
-] as const)("the fallback for a refusal (%s, %s) is the only effect, although its replay is interrupted halfway", (instead, lean) =>
+  ["keyed", "inline"],
+  ["natural", "inline"],
+] as const)("the fallback for a refusal (%s, %s) is the only effect, although its replay is interrupted halfway", (instead, inline) =>
   prove({
     program: {
       do: "try",
       bare: true,
-      part: { do: "keyed", upstream: { is: "never", times: 1 }, emits: true, stays: true, lean },
-      next: { do: instead, upstream: { is: "hangs", times: 1 }, emits: true, stays: true, lean },
+      part: { do: "keyed", upstream: { is: "never", times: 1 }, emits: true, stays: true, inline },
+      next: { do: instead, upstream: { is: "hangs", times: 1 }, emits: true, stays: true, inline },
     },
     world: { breaks: [0], restarts: 1 },
   }),

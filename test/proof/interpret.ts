@@ -8,9 +8,9 @@ import { BY_HAND } from "./orders.ts";
 import {
   type Act,
   type Ask,
+  type Inline,
   itemsOf,
   type Leaf,
-  type Lean,
   type Own,
   type Program,
   partsOf,
@@ -131,7 +131,7 @@ class Pass {
   async #decide(place: Place, decision: string | number): Promise<void> {
     this.#trace.decided[place.at] = decision;
     await this.#commit(
-      { do: "commit", lean: this.#leanAt(place.at) },
+      { do: "commit", inline: this.#inlineAt(place.at) },
       { ...place, at: `${place.at}:${decision}`, name: `${place.name} ${decision}` },
     );
   }
@@ -185,15 +185,15 @@ class Pass {
     return leaf.emits ? { emit: [ProbeDone.from({ name: this.#subject(at), step: "done" })] } : {};
   }
 
-  #mode({ lean }: Act | Own): { steps?: StepMode } {
-    if (lean === undefined) return {};
-    return { steps: lean === "lean" || this.#known.before % 2 === 0 ? "lean" : "platform" };
+  #mode({ inline }: Act | Own): { steps?: StepMode } {
+    if (inline === undefined) return {};
+    return { steps: inline === "inline" || this.#known.before % 2 === 0 ? "inline" : "platform" };
   }
 
   /** True if a commit outside the program is an inline step: by the kind of all steps of the program, or else by its place. */
-  #leanAt(at: string): Lean | undefined {
+  #inlineAt(at: string): Inline | undefined {
     const { steps } = this.#known;
-    return steps ? steps.lean : ([undefined, "lean", "flips"][at.length % 3] as Lean | undefined);
+    return steps ? steps.inline : ([undefined, "inline", "flips"][at.length % 3] as Inline | undefined);
   }
 
   #effect(leaf: Act, { on, at, name, key }: Place): Promise<void> {
@@ -276,7 +276,7 @@ class Pass {
     const subject = this.#subject(at);
     const say = () =>
       this.#commit(
-        { do: "commit", lean: this.#leanAt(at) },
+        { do: "commit", inline: this.#inlineAt(at) },
         { ...place, at: `${at}:said`, name: `${name} said` },
         { emit: [ProbeSignal.from({ about: subject, value: at })] },
       );

@@ -13,7 +13,7 @@ export interface Upstream {
 /**
  * The replay executes a step's first attempt inline; with `flips`, the code's kind differs in every other replay, as after a deployment.
  */
-export type Lean = "lean" | "flips";
+export type Inline = "inline" | "flips";
 
 /**
  * A guarded effect. `emits`: an event that starts a run, sends a command and goes to an object; `large`: an output that is stored by
@@ -25,7 +25,7 @@ export interface Act {
   emits?: boolean | undefined;
   large?: boolean | undefined;
   stays?: boolean | undefined;
-  lean?: Lean | undefined;
+  inline?: Inline | undefined;
 }
 
 /**
@@ -38,7 +38,7 @@ export interface Own {
   emits?: boolean | undefined;
   large?: boolean | undefined;
   stays?: boolean | undefined;
-  lean?: Lean | undefined;
+  inline?: Inline | undefined;
 }
 
 /**

@@ -1,7 +1,7 @@
-import { type Act, type Leaf, type Lean, leavesOf, type Own, type Program, withLeaves } from "./program.ts";
+import { type Act, type Inline, type Leaf, leavesOf, type Own, type Program, withLeaves } from "./program.ts";
 
-/** The kind of guarded steps: all `lean` (inline), all by the `platform`, or `drawn` for each. */
-export const STEPS_OF_ALL = ["lean", "platform", "drawn"] as const;
+/** The kind of guarded steps: all `inline` (inline), all by the `platform`, or `drawn` for each. */
+export const STEPS_OF_ALL = ["inline", "platform", "drawn"] as const;
 export type StepsOfAll = (typeof STEPS_OF_ALL)[number];
 
 /** The option of a command, or the environment variable: `drawn` by default. Errors: for another value. */
@@ -16,16 +16,16 @@ export function stepsTaken(program: Program, steps: StepsOfAll): Program {
   if (steps === "drawn") return program;
   return withLeaves(program, (leaf) => {
     if (!isGuarded(leaf)) return leaf;
-    if (steps === "platform") return { ...leaf, lean: undefined };
-    return leaf.do === "keyed" || leaf.do === "natural" ? { ...leaf, stays: true, lean: "lean" } : { ...leaf, lean: "lean" };
+    if (steps === "platform") return { ...leaf, inline: undefined };
+    return leaf.do === "keyed" || leaf.do === "natural" ? { ...leaf, stays: true, inline: "inline" } : { ...leaf, inline: "inline" };
   });
 }
 
 /** The kind of all of a program's guarded steps; undefined if they differ, and if it has none. */
-export function oneModeOf(program: Program): { readonly lean: Lean | undefined } | undefined {
-  const modes = new Set(leavesOf(program).flatMap(({ leaf }) => (isGuarded(leaf) ? [leaf.lean] : [])));
-  const [lean] = modes;
-  return modes.size === 1 ? { lean } : undefined;
+export function oneModeOf(program: Program): { readonly inline: Inline | undefined } | undefined {
+  const modes = new Set(leavesOf(program).flatMap(({ leaf }) => (isGuarded(leaf) ? [leaf.inline] : [])));
+  const [inline] = modes;
+  return modes.size === 1 ? { inline } : undefined;
 }
 
 const GUARDED: ReadonlySet<string> = new Set(["keyed", "natural", "lookup", "once", "commit"]);

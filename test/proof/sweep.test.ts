@@ -30,7 +30,7 @@ it("the engine keeps every guarantee for every single failure, at any boundary t
     found.push(`${problems.join("\n")}\nit("…", () => prove(${JSON.stringify(one)}));`);
     console.info(`proof: found ${found.at(-1)}`);
   };
-  const programs = Object.values(REFERENCE).flatMap((program) => [program, stepsTaken(program, "lean")]);
+  const programs = Object.values(REFERENCE).flatMap((program) => [program, stepsTaken(program, "inline")]);
   const cases: Case[] = [...programs.map((program) => ({ program, world })), ...REFERENCE_FLOW].filter(
     (one) => !left?.test(JSON.stringify(one)),
   );

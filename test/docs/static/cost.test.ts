@@ -25,8 +25,8 @@ const run = instanceCost({
   isDelayed: false,
   spent: { 1: { steps: 3 } },
   classes: [
-    { class: "keyed", entries: 2, done: 2, inDoubt: 0, epochs: 2, lean: 0, messages: 0, portions: 0 },
-    { class: "commit", entries: 1, done: 1, inDoubt: 0, epochs: 1, lean: 0, messages: 0, portions: 0 },
+    { class: "keyed", entries: 2, done: 2, inDoubt: 0, epochs: 2, inline: 0, messages: 0, portions: 0 },
+    { class: "commit", entries: 1, done: 1, inDoubt: 0, epochs: 1, inline: 0, messages: 0, portions: 0 },
   ],
   waits: { asked: 0, taken: 0, early: 0, over: 0 },
   questions: { asked: 0, answered: 0, over: 0 },

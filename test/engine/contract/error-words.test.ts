@@ -127,7 +127,7 @@ it("an endless chain of causes has a finite message, and a long error of the wor
   expect((await errorOf(instanceId))?.message).toBe(`${"x".repeat(967)}… (connection refused by courier)`);
 });
 
-describe.each(["platform", "lean"] as const)("Failed steps (%s)", (steps) => {
+describe.each(["platform", "inline"] as const)("Failed steps (%s)", (steps) => {
   const failing = thrown.filter(([, value]) => value !== undefined && typeof value !== "symbol");
 
   it.each(failing)(

@@ -113,7 +113,7 @@ const [NONE, ONE, TWO] = ["complete 0/0", "complete 1/0", "complete 2/0"];
 /** The step's output if it runs after the deployment. */
 const anew = (to: Class) => (to === "read" ? null : to === "commit" ? "committed" : "sent 2");
 
-describe.each(["platform", "lean"] as const)("Class changes (%s)", (steps) => {
+describe.each(["platform", "inline"] as const)("Class changes (%s)", (steps) => {
   const inMode = async <T>(work: () => Promise<T>): Promise<T> => {
     mode.steps = steps;
     globalThis.millraceCrashPoint = dieEach;

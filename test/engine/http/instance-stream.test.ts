@@ -90,7 +90,7 @@ describe("Instance stream", () => {
 
   it("the stream of an instance contains each inline step once, from every resume point", async () => {
     const open = await reader();
-    mode.steps = "lean";
+    mode.steps = "inline";
     onTestFinished(() => {
       mode.steps = "platform";
     });

@@ -31,7 +31,7 @@ async function expectTold(id: string, stream: EventReader, said: readonly string
   expect(ends(await (await follow(id)).all())).toEqual(said);
 }
 
-describe.each(["platform", "lean"] as const)("Step outcomes (%s)", (steps) => {
+describe.each(["platform", "inline"] as const)("Step outcomes (%s)", (steps) => {
   beforeEach(() => {
     mode.steps = steps;
     onTestFinished(() => {

@@ -29,7 +29,7 @@ it("an instance in doubt and its steps show the step, the time and the endpoint 
   expect(await steps()).toMatchObject([{ name: "mail", state: "complete" }, {}, {}, { name: "after" }]);
 });
 
-const modes = ["platform", "lean"] as const;
+const modes = ["platform", "inline"] as const;
 
 /** A run with a completed effect and a second effect with a lost answer, both as steps of this mode. */
 async function lost(steps: (typeof modes)[number]) {

@@ -5,7 +5,7 @@ import { asking } from "../asking.ts";
 import { operator, probeEnv } from "../harness.ts";
 import { comes, kept, play, scene } from "../operate/scene.ts";
 
-const modes = ["platform", "lean"] as const;
+const modes = ["platform", "inline"] as const;
 
 /** A run in its second step, and a function that lists the states of its steps. */
 async function inTheMiddle(steps: (typeof modes)[number]) {

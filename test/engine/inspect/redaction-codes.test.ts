@@ -23,7 +23,7 @@ function linesFromNow(logs = "attempt|ended"): () => Json[] {
 }
 
 const letters = () => fresh("a").replaceAll(/[^a-z]/g, "q");
-const MODES = ["lean", "platform"] as const;
+const MODES = ["inline", "platform"] as const;
 const SECRETS = [
   { what: "that has no form of a code", email: () => `Lovelace of ${letters()}` },
   { what: "that has the form of a code", email: () => `lovelace_${letters()}` },
@@ -31,7 +31,7 @@ const SECRETS = [
 const CASES = MODES.flatMap((steps) => SECRETS.map((secret) => ({ ...secret, steps })));
 
 /** The log lines, the cause and every view of a run with this secret, after its end or in doubt. */
-async function shownOf(effect: "natural" | "once", email: string, steps: "lean" | "platform", run: (email: string) => Promise<never>) {
+async function shownOf(effect: "natural" | "once", email: string, steps: "inline" | "platform", run: (email: string) => Promise<never>) {
   const [by, lines] = [await reader(), linesFromNow()];
   const definition = defineStep({ effect, ...ONCE, run: ({ input }: { input: string }) => run(input) });
   const { instanceId: id } = await runLab(({ step, payload }) => step.effect("write", definition, payload.person?.email ?? "", { steps }), {

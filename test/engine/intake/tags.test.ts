@@ -114,7 +114,7 @@ it("a bulk action selects by a tag", async () => {
   expect(body).toMatchObject({ matched: 1, sample: [{ id: failed }] });
 });
 
-describe.each(["platform", "lean"] as const)("Tags that the code adds, with steps in the mode %s,", (steps) => {
+describe.each(["platform", "inline"] as const)("Tags that the code adds, with steps in the mode %s,", (steps) => {
   it("are written with the next record, without a write of their own, and a replay adds none", async () => {
     const caller = await asking();
     const { of } = countRows();

@@ -212,7 +212,7 @@ describe("A cancelled instance", () => {
       };
       // The step after a platform step is an inline step, for any state of the process.
       await step.commit("begun", () => ({}));
-      await step.commit("a", a, { steps: "lean" });
+      await step.commit("a", a, { steps: "inline" });
       await step.sleep("rest", "1 minute");
     });
     await comes(async () => (await instances.steps(probeEnv, operator, await standing(id))).steps.some(({ type }) => type === "sleep"));

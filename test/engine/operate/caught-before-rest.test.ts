@@ -33,7 +33,7 @@ const hasCome = async (id: string) => {
   return row?.caught !== null && row?.caught !== undefined;
 };
 
-const ways = (["platform", "lean"] as const).flatMap((steps) =>
+const ways = (["platform", "inline"] as const).flatMap((steps) =>
   (Object.keys(rests) as Rest[]).map((rest, nth) => [rest, (["keyed", "natural"] as const)[nth % 2] ?? "keyed", steps] as const),
 );
 
@@ -54,7 +54,7 @@ it.each(ways)(
   },
 );
 
-it.each(["platform", "lean"] as const)(
+it.each(["platform", "inline"] as const)(
   "an undo after a cancel without undo repeats and undoes an unrecorded effect with a caught failure, as its dry run says (step mode %s)",
   async (steps) => {
     const { id, state } = await beginUnwritten(steps, "keyed", rests.sleep);
@@ -70,7 +70,7 @@ it.each(["platform", "lean"] as const)(
   },
 );
 
-it.each(["platform", "lean"] as const)(
+it.each(["platform", "inline"] as const)(
   "a cancel reports that an effect with a caught failure and without an undo handler may remain (step mode %s)",
   async (steps) => {
     mode.steps = steps;
@@ -116,7 +116,7 @@ it("a restart throws a caught failure to the code again, as its dry run says, an
   expect(asked).toEqual(["charge", "tell owed"]);
 });
 
-it.each(["platform", "lean"] as const)(
+it.each(["platform", "inline"] as const)(
   "a cancel undoes an effect with a caught failure while another branch sleeps (step mode %s)",
   async (steps) => {
     mode.steps = steps;
@@ -135,7 +135,7 @@ it.each(["platform", "lean"] as const)(
   },
 );
 
-it.each(["platform", "lean"] as const)(
+it.each(["platform", "inline"] as const)(
   "a cancel undoes an effect with a caught failure while a pause holds the next step (step mode %s)",
   async (steps) => {
     mode.steps = steps;

@@ -9,7 +9,7 @@ import { ended, ONCE, stateOf, undo } from "./operating.ts";
 import { comes, kept } from "./scene.ts";
 import { begin, till } from "./till.ts";
 
-const ways = (["platform", "lean"] as const).flatMap((steps) => (["keyed", "natural"] as const).map((of) => [of, steps] as const));
+const ways = (["platform", "inline"] as const).flatMap((steps) => (["keyed", "natural"] as const).map((of) => [of, steps] as const));
 
 const of = (step: string, verdict: string) => ({ step, item: "", verdict });
 const sleeps = (step: Steps) => step.sleep("night", "1 hour");
@@ -97,7 +97,7 @@ it.each(["keyed", "lookup"] as const)(
   },
 );
 
-it.each(["platform", "lean"] as const)(
+it.each(["platform", "inline"] as const)(
   "a dry run does not report a lookup effect with a caught failure as running while its run sleeps (step mode %s)",
   async (steps) => {
     const { id } = await begin(steps, "lookup", sleeps);

@@ -34,7 +34,7 @@ it("a closed instance is final: a retry and an undo are refused, and its error r
   );
 });
 
-it.each(["platform", "lean"] as const)(
+it.each(["platform", "inline"] as const)(
   "W23 a close during an effect records that effect, begins no further step, and keeps the instance closed (step mode %s)",
   async (steps) => {
     mode.steps = steps;
@@ -91,7 +91,7 @@ it("a close is refused for an instance in doubt, and accepted when the inbox ent
   expect((await standing(id)).status).toBe("skipped");
 });
 
-it.each(["platform", "lean"] as const)(
+it.each(["platform", "inline"] as const)(
   "a close of a cancelled instance (step mode %s) is refused while an effect is in doubt, and accepted once an operator has resolved it",
   async (steps) => {
     mode.steps = steps;

@@ -48,8 +48,8 @@ describe("W17 I15 A step that was skipped with an invalid output", () => {
 
   it.each([
     { of: "keyed", steps: "platform" },
-    { of: "natural", steps: "lean" },
-    { of: "keyed", steps: "lean" },
+    { of: "natural", steps: "inline" },
+    { of: "keyed", steps: "inline" },
     { of: "natural", steps: "platform" },
   ] as const)(
     "a skip with an invalid output leaves a refused $of effect ($steps) as not happened: an undo does not repeat it",

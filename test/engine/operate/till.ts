@@ -26,7 +26,7 @@ export function till(of: PaidBy) {
 type Code = (step: Steps) => Promise<unknown>;
 
 /** Starts a run that pays, continues without the payment on failure, writes a row, and then does `more`. */
-export function begin(steps: "platform" | "lean", of: PaidBy, more: Code = async () => "done") {
+export function begin(steps: "platform" | "inline", of: PaidBy, more: Code = async () => "done") {
   return beginUnwritten(steps, of, async (step) => {
     await step.commit("owe", async () => ({}), { undo: () => ({}) });
     return more(step);
@@ -34,7 +34,7 @@ export function begin(steps: "platform" | "lean", of: PaidBy, more: Code = async
 }
 
 /** Starts a run that pays, continues without the payment on failure, and does `more` without a row. */
-export async function beginUnwritten(steps: "platform" | "lean", of: PaidBy, more: Code) {
+export async function beginUnwritten(steps: "platform" | "inline", of: PaidBy, more: Code) {
   mode.steps = steps;
   onTestFinished(() => {
     mode.steps = "platform";

@@ -33,7 +33,7 @@ function payment(world: string[], answers: Answers, effect: "keyed" | "natural",
   });
 }
 
-async function run(steps: "lean" | "platform", code: (step: Steps) => Promise<unknown>): Promise<string> {
+async function run(steps: "inline" | "platform", code: (step: Steps) => Promise<unknown>): Promise<string> {
   mode.steps = steps;
   onTestFinished(() => {
     mode.steps = "platform";
@@ -44,7 +44,7 @@ async function run(steps: "lean" | "platform", code: (step: Steps) => Promise<un
 const pay = (verdict: string) => ({ step: "pay", item: "", verdict });
 const planned = async (id: string) => (await instances.plan(probeEnv, operator, "undo", id, {})).effects.find(({ step }) => step === "pay");
 
-describe.each(["platform", "lean"] as const)("W19 step mode %s: an effect with a lost answer", (steps) => {
+describe.each(["platform", "inline"] as const)("W19 step mode %s: an effect with a lost answer", (steps) => {
   it.each([
     ["keyed", "401", "ends its run"],
     ["natural", "429", "ends its run"],
@@ -164,7 +164,7 @@ describe.each(["platform", "lean"] as const)("W19 step mode %s: an effect with a
   );
 });
 
-describe.each(["platform", "lean"] as const)(
+describe.each(["platform", "inline"] as const)(
   "W19 step mode %s: an effect that lost its answer in one run and was not reached by the next run",
   (steps) => {
     /** A failed run: its read can be made to fail, and the payment after that read has lost its answers. */

@@ -6,7 +6,7 @@ import { operator, probeEnv, reaches } from "../harness.ts";
 import { errorOf, runLab } from "../lab.ts";
 import { back, effect, ended, ONCE, undo } from "./operating.ts";
 
-const modes = ["platform", "lean"] as const;
+const modes = ["platform", "inline"] as const;
 
 /** Runs `code` in this step mode until the run has ended. */
 async function run(steps: (typeof modes)[number], code: (step: Steps) => Promise<unknown>) {

@@ -5,7 +5,7 @@ import { operator, probeEnv, reaches, rows } from "../harness.ts";
 import { outputOf, restartLab, runLab } from "../lab.ts";
 import { effect, ended, ONCE } from "../operate/operating.ts";
 
-it.each(["lean", "platform"] as const)(
+it.each(["inline", "platform"] as const)(
   "W25 the code receives the same class and message of a caught error in the first replay and in later ones (step mode %s)",
   async (steps) => {
     const heard: unknown[] = [];

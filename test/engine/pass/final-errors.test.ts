@@ -9,7 +9,7 @@ import { back, effect, ended, failed, undo } from "../operate/operating.ts";
 
 const SAID = "The card is declined.";
 const RETRIED = { retries: { limit: 2, delay: 10, backoff: "constant" } } as const;
-const MODES = ["lean", "platform"] as const;
+const MODES = ["inline", "platform"] as const;
 
 /** An object in the role of another Worker's object: its errors cross RPC. */
 const elsewhere = () => probeEnv.LISTENER.getByName(fresh("bank")) as DurableObjectStub<Listener>;

@@ -10,7 +10,7 @@ afterEach(() => {
   mode.steps = "platform";
 });
 
-it.each(["lean", "platform"] as const)("a run of many %s steps does not block timers and requests", async (steps) => {
+it.each(["inline", "platform"] as const)("a run of many %s steps does not block timers and requests", async (steps) => {
   mode.steps = steps;
   const done = { steps: 0, all: false };
   const seen = new Set<number>();

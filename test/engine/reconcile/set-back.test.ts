@@ -96,7 +96,7 @@ describe("A database that was restored to a time before a run's steps", () => {
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
   });
 
-  it.each(["platform", "lean"] as const)(
+  it.each(["platform", "inline"] as const)(
     "W15 a command that is accepted again after a restored backup fails until a restart, and does not complete without its rows (step mode %s)",
     async (steps) => {
       mode.steps = steps;
@@ -142,7 +142,7 @@ describe("A database that was restored to a time before a run's steps", () => {
     },
   );
 
-  it.each(["platform", "lean"] as const)(
+  it.each(["platform", "inline"] as const)(
     "W17 a run with all its records in the database is not reported as set back (step mode %s)",
     async (steps) => {
       mode.steps = steps;

@@ -49,7 +49,7 @@ describe("A question to an operator", () => {
     await approvals.decide(probeEnv, operator, id, "reject", "no");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     const { steps } = await instances.history(probeEnv, { id: instanceId, workflow: "probe" });
-    // With the step mode lean, other steps may also be platform steps, when their replay is not known to be the first.
+    // With the step mode inline, other steps may also be platform steps, when their replay is not known to be the first.
     const names = steps.map(({ name }) => name).filter((name) => mode.steps === "platform" || name.startsWith("ask"));
     expect(names).toEqual([
       ...(mode.steps === "platform" ? ["before"] : []),

@@ -6,7 +6,7 @@ import { operator, probeEnv, reaches } from "../harness.ts";
 import { kept } from "../operate/scene.ts";
 import { asking } from "./asking.ts";
 
-it.each(["platform", "lean"] as const)(
+it.each(["platform", "inline"] as const)(
   "a question of a cancelled run is shown as over, and a refused answer names the run's status (step mode %s)",
   async (steps) => {
     mode.steps = steps;

@@ -83,7 +83,7 @@ it("crashEverywhere does not count an alert that the keeper sends during a run a
   expect(boundaries.map(({ name }) => name)).not.toContain('died at "alert raised, not sent"');
 });
 
-describe.each(["platform", "lean"] as const)("crashEverywhere over a workflow of %s steps", (steps) => {
+describe.each(["platform", "inline"] as const)("crashEverywhere over a workflow of %s steps", (steps) => {
   it("crashEverywhere finds no violation in a workflow with a step of each class", async () => {
     mode.steps = steps;
     const followed = fresh("followed");

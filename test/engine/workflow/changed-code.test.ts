@@ -34,7 +34,7 @@ function deploy(name: string, code: Code): void {
   resetEngines(name, WORDS["a deployment"] as () => Error, () => "lives");
 }
 
-describe.each(["platform", "lean"] as const)("a deployment in the middle of a run with %s steps", (steps) => {
+describe.each(["platform", "inline"] as const)("a deployment in the middle of a run with %s steps", (steps) => {
   it.each(["effect", "commit"] as const)(
     "a read that becomes another step (%s) of the same name ends the run with a reason; a new name executes it once",
     async (kind) => {

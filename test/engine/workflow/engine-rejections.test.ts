@@ -30,7 +30,7 @@ async function struckRun(code: (call: LabCall) => Promise<unknown>, ...plan: Str
 const timesRestarted = async (id: string) =>
   (await rows<{ broken_off: string | null }>("SELECT broken_off FROM millrace_instances WHERE id = ?1", id))[0]?.broken_off;
 
-describe.each(["platform", "lean"] as const)("With %s steps", (steps) => {
+describe.each(["platform", "inline"] as const)("With %s steps", (steps) => {
   beforeEach(() => {
     mode.steps = steps;
   });

@@ -41,7 +41,7 @@ function charge(name: string) {
 }
 
 /** Executes runs with planned rejections of the platform to their ends. */
-async function struckCharges(steps: "platform" | "lean", plans: readonly (readonly [string, Strike])[]) {
+async function struckCharges(steps: "platform" | "inline", plans: readonly (readonly [string, Strike])[]) {
   mode.steps = steps;
   const runs = await Promise.all(
     plans.map(async ([what, plan]) => {
@@ -102,7 +102,7 @@ const PLACES: readonly Place[] = [
 /** One planned rejection for each kind of platform call. */
 const ONE_EACH = PLACES.filter(({ call, step, when }) => when === "under way" || (call === "do" && step === "ship"));
 
-describe.each(["platform", "lean"] as const)("A platform call that the platform rejects with its own error (step mode %s)", (steps) => {
+describe.each(["platform", "inline"] as const)("A platform call that the platform rejects with its own error (step mode %s)", (steps) => {
   it.each(Object.entries(WORDS))("W34 the platform's own error does not change the outcome of a run: %s", async (word, says) => {
     const plans = ONE_EACH.map((place) => [`${word}: ${place.call} ${place.when}`, { ...place, says: says(), engine: "lives" }] as const);
     expect(await struckCharges(steps, plans)).toEqual(right(plans));

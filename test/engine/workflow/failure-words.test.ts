@@ -65,7 +65,7 @@ async function failing(fails: (step: Step, fail: () => never) => Promise<unknown
   return { tries, status, error: await errorOf(instanceId), brokenOff: row?.broken_off, instead: instead.length };
 }
 
-describe.each(["platform", "lean"] as const)("With %s steps", (of) => {
+describe.each(["platform", "inline"] as const)("With %s steps", (of) => {
   beforeEach(() => {
     mode.steps = of;
   });

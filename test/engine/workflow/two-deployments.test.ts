@@ -28,7 +28,7 @@ it("W34 two deployments in succession fail no run of twenty shapes in both step 
   const kinds = Object.entries(SHAPES);
   const runs = Array.from({ length: RUNS }, (_, nth) => {
     const [title, shape] = kinds[nth % kinds.length] as (typeof kinds)[number];
-    const steps = Math.floor(nth / kinds.length) % 2 === 0 ? ("platform" as const) : ("lean" as const);
+    const steps = Math.floor(nth / kinds.length) % 2 === 0 ? ("platform" as const) : ("inline" as const);
     const run: Shaped = { name: `${prefix}${nth}`, steps };
     return { nth, title, shape, ...run, id: labId(`${prefix}${nth}`) };
   });

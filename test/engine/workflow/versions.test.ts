@@ -68,7 +68,7 @@ async function redeploy(name: string): Promise<void> {
   );
 }
 
-describe.each(["platform", "lean"] as const)("with %s steps", (steps) => {
+describe.each(["platform", "inline"] as const)("with %s steps", (steps) => {
   it("an instance ends as the version with which it began, and a new instance begins with the new version", async () => {
     mode.steps = steps;
     const old = await waitingRun((name) => codeOf(1, name));
@@ -94,7 +94,7 @@ describe.each(["platform", "lean"] as const)("with %s steps", (steps) => {
     deploy(1);
     labs.set(name, codeOf(1, name));
     // A dead engine is replaced, and its new replay finds the version missing. A living engine ends errored, and the keeper finds it missing.
-    resetEngines(name, WORDS["a deployment"] as () => Error, () => (steps === "lean" ? "dies" : "lives"));
+    resetEngines(name, WORDS["a deployment"] as () => Error, () => (steps === "inline" ? "dies" : "lives"));
     await until(
       () => keeperRound().then(() => platformOf(id)),
       ({ status }) => status === "errored",

@@ -60,7 +60,7 @@ async function walk(id: string, run: Code, more: object = {}): Promise<Walked> {
 
 const codes = ({ findings }: Walked) => findings.map(({ code, step }) => `${code} ${step}`);
 
-describe.each(["platform", "lean"] as const)("with %s steps", (steps) => {
+describe.each(["platform", "inline"] as const)("with %s steps", (steps) => {
   it("the code of an open instance fits its record, also with new steps after the record's end", async () => {
     mode.steps = steps;
     const { id, name } = await waiting();

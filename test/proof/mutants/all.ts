@@ -5,9 +5,9 @@ import { DOOR } from "./door.ts";
 import { ENDS } from "./ends.ts";
 import { FLOW } from "./flow.ts";
 import { GUARD } from "./guard.ts";
+import { INLINE_STEPS } from "./inline.ts";
 import { INTAKE } from "./intake.ts";
 import { KEEPER } from "./keeper.ts";
-import { LEAN_STEPS } from "./lean.ts";
 import { LEDGERS } from "./ledger.ts";
 import { LEFT_OPEN } from "./left-open.ts";
 import { MESSAGES } from "./messages.ts";
@@ -24,7 +24,7 @@ import { WEBHOOKS } from "./webhooks.ts";
 /** Bugs that must be detected, each named by its symptom. */
 export const MUTANTS: readonly Mutant[] = [
   ...GUARD,
-  ...LEAN_STEPS,
+  ...INLINE_STEPS,
   ...RECORDER,
   ...INTAKE,
   ...FLOW,

@@ -1,7 +1,7 @@
 /** The area of a bug. */
 export const AREAS = [
   "guard",
-  "lean",
+  "inline",
   "recorder",
   "intake",
   "flow",

@@ -53,7 +53,7 @@ export function callbackSender({ guard }: CallbackOptions = {}): CallbackSender 
     on: InstanceEnded,
     // The first attempt runs inline, because most receivers answer within a second. Retries use the platform's steps, which can wait for
     // hours.
-    steps: "lean",
+    steps: "inline",
     async run({ payload: notice, step, envelope: { idempotency_key: id, tenant_id: tenantId } }) {
       return step.effect("call back", call, { id, tenantId, notice });
     },

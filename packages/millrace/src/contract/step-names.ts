@@ -100,15 +100,15 @@ export function codeLabelOf(step: { type: PlatformType; name: string }): string 
 
 /**
  * The execution of a guarded step's first attempt. `platform`: as a step of the platform, which is billed and appears in the platform's
- * dashboard. `lean`: inline, within the replay, recorded only in the inbox; from the second attempt on, the attempts are steps of the
+ * dashboard. `inline`: inline, within the replay, recorded only in the inbox; from the second attempt on, the attempts are steps of the
  * platform, which can wait without cost.
  */
-export type StepMode = "platform" | "lean";
+export type StepMode = "platform" | "inline";
 
 /** Validates the mode of a step. Errors: `config_invalid` for an unknown mode. */
 export function assertStepMode(mode: string | undefined, whose: string): void {
-  if (mode === undefined || mode === "platform" || mode === "lean") return;
-  throw new MillraceError("config_invalid", `${whose}: "steps" must be "platform" or "lean", not "${mode}".`);
+  if (mode === undefined || mode === "platform" || mode === "inline") return;
+  throw new MillraceError("config_invalid", `${whose}: "steps" must be "platform" or "inline", not "${mode}".`);
 }
 
 /**

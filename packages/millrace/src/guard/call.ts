@@ -46,9 +46,9 @@ export function noteKeyRead<Input, Output>(own: EffectAttempt<Input, Output>): (
 const KEY_UNREAD =
   "The step is keyed, but its code did not read `key`: send it to the upstream as the idempotency key. If the upstream identifies the effect by your own id, return that id from the step's `key`. Otherwise give the step another effect class.";
 
-function fetchWithin({ envelope: trace, lean }: Pass, signal: AbortSignal): typeof fetch {
+function fetchWithin({ envelope: trace, inline }: Pass, signal: AbortSignal): typeof fetch {
   return (input, init) => {
-    lean.noteCall();
+    inline.noteCall();
     const request = new Request(input, init);
     const ended = AbortSignal.any(request.signal ? [request.signal, signal] : [signal]);
     return tracedCall(request, trace, (own) => fetch(own, { signal: ended })).catch((error) =>

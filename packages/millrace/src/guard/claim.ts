@@ -30,7 +30,7 @@ export async function claimEffect<Input, Output>(own: EffectAttempt<Input, Outpu
   let { attempt } = own;
   for (;;) {
     const askedAt = Date.now();
-    const beganAt = pass.lean.beganAt(step.label);
+    const beganAt = pass.inline.beganAt(step.label);
     const { mine, entry, standing } = await pass.recorder.claim({ ...attempt, beganAt }, LEASE_MS, shownInput(own));
     if (entry === null) {
       // Another replay of the run has written records since this replay started, so this replay reads those records first.

@@ -46,8 +46,8 @@ export async function record<Output>(
   const now = () => ({
     ...attempt,
     position: inbox.nextPosition(step),
-    beganAt: pass.lean.beganAt(step.label),
-    inPass: pass.lean.isOwn(step.label),
+    beganAt: pass.inline.beganAt(step.label),
+    inPass: pass.inline.isOwn(step.label),
   });
   let answer = await pass.recorder.record(now(), outcome);
   if (attempt.aloneAs !== null && answer.entry?.state !== "done") {

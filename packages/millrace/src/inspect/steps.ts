@@ -4,7 +4,7 @@ import { redacted, rowOf, timestamp } from "../contract/row.ts";
 import { CHILD_PREFIX, codeLabelOf, labelOf, OWN_PARTS, ownStep, UNDO_PREFIX } from "../contract/step-names.ts";
 import { CLOCKS_APART_MS } from "../contract/within.ts";
 import { isDoubtEvent } from "../guard/doubt.ts";
-import { IN_PASS_MS } from "../pass/lean.ts";
+import { IN_PASS_MS } from "../pass/inline.ts";
 import { isResumeEvent } from "../signals/approval.ts";
 import { awaitedSteps } from "../signals/wait.ts";
 import { type Operator, selectRunBegun } from "../store/actions.ts";
@@ -40,7 +40,7 @@ export const Step = z
         description:
           "Null for a step of the workflow code. For a step of the engine: the step of the code (`of`) and its purpose. `in_doubt`, `paused`: waits for an operator. `after_doubt`, `after_pause`: the attempt after that wait. `signal`, `answer`: waits for an event or an answer. `time_over`: the check at the timeout. `read_again`: repeats a read that was unavailable. `run`: a new attempt of the step. `version`: the deployed code lacks the version of the instance.",
       }),
-    mode: z.enum(["platform", "lean"]).meta({ description: "`lean`: an inline step without a platform step, which is not billed." }),
+    mode: z.enum(["platform", "inline"]).meta({ description: "`inline`: an inline step without a platform step, which is not billed." }),
     kept: z.boolean().meta({ description: "True for an inline step of an earlier run; this run keeps its output." }),
     count: z.int().meta({ description: "Distinguishes calls with the same name, in call order." }),
     state: z
@@ -232,7 +232,7 @@ function forgottenStep(name: string, effects: readonly Effect[], begunAt: number
     type: "do",
     name,
     own: null,
-    mode: last?.ended_at ? "lean" : "platform",
+    mode: last?.ended_at ? "inline" : "platform",
     kept: last?.ended_at ? last.ended_at < begunAt : false,
     count: 1,
     state,

@@ -77,8 +77,8 @@ export class Inbox {
    * After a restore of the database, true for a step that a run may have begun before the restore, and for every inline step. The platform
    * has no record of inline steps.
    */
-  mayBeLost({ label, lean = false }: StepCall): boolean {
-    return this.#lost !== undefined && (lean || this.#lost.has(label));
+  mayBeLost({ label, inline = false }: StepCall): boolean {
+    return this.#lost !== undefined && (inline || this.#lost.has(label));
   }
 
   /** True if the platform has returned a remembered step of an earlier replay of this run. */

@@ -13,7 +13,7 @@ import { Course } from "./course.ts";
 import { type Failure, Failures, withConfirmed } from "./failure.ts";
 import { GuardedSteps } from "./guarded.ts";
 import { Inbox } from "./inbox.ts";
-import { LeanSteps } from "./lean.ts";
+import { InlineSteps } from "./inline.ts";
 import { ProgressReports } from "./progress.ts";
 import { assertNameable, type StepCall } from "./step-call.ts";
 import { patiently, WhichRun } from "./which-run.ts";
@@ -57,10 +57,10 @@ export class Pass {
   readonly course = new Course();
   readonly failures = new Failures();
   readonly guarded = new GuardedSteps();
-  readonly lean = new LeanSteps();
+  readonly inline = new InlineSteps();
   readonly spending = new Spending();
   readonly progress = new ProgressReports((name, report) => {
-    this.lean.noteCall();
+    this.inline.noteCall();
     this.spending.noteReport();
     return this.recorder.report(this.instanceId, name, report);
   });
@@ -113,7 +113,7 @@ export class Pass {
   async storeTags(): Promise<void> {
     const tags = this.newTags;
     if (tags.length === 0) return;
-    this.lean.noteCall();
+    this.inline.noteCall();
     await this.recorder.tag(this.instanceId, tags);
     this.noteTagged(tags);
   }
@@ -167,7 +167,7 @@ export class Pass {
   async #outcomeOf<T>(step: StepCall, work: () => Promise<T>, look?: (failure: Error) => Promise<unknown>): Promise<T> {
     const { label } = step;
     if (++this.#taken % STEPS_IN_A_ROW === 0) await scheduler.wait(0);
-    if (step.lean) await this.inbox.proveFirst();
+    if (step.inline) await this.inbox.proveFirst();
     await this.inbox.know();
     const caught = this.inbox.history?.failureOf(label);
     try {

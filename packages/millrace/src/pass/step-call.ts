@@ -20,7 +20,7 @@ export interface StepCall {
   /** True for a call of `step.commit`. */
   commits?: boolean;
   /** True if the first attempt is inline, unless an earlier replay may have made an attempt. */
-  lean?: boolean;
+  inline?: boolean;
   /** The position in the replay at which the code called the step; undefined for undo steps, which the engine creates. */
   start?: Start;
   /** The position of the effect in the order of undoing. Default: after the recorded effects. */

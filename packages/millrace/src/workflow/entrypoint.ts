@@ -143,7 +143,7 @@ export async function passThrough<Payload>(
   if (run === undefined) return stopAtVersion({ env, steps }, { workflow, instanceId, version });
   const pass = new Pass({ env, workflow, queue: on.queue.name, instanceId, envelope, createdAt, undoes: undoes !== undefined, version });
   // The query starts before the payload is read, because the first step needs the result of the query.
-  if (definition.steps === "lean") void pass.inbox.proveFirst();
+  if (definition.steps === "inline") void pass.inbox.proveFirst();
   await pass.assertWanted(event.instanceId).catch((error) => Promise.reject(asPlatformError(error)));
   const platform = new Platform(pass, steps);
   return platform.brokenOff.orThrow(replay({ ...definition, run }, { pass, platform, deployment, watch }));

@@ -13,7 +13,7 @@ import { resultOf, type StepOutcome, unpackOutput } from "../guard/output.ts";
 import { checkedPolicy, type Policy } from "../guard/step.ts";
 import { loggedInstance } from "../observe/log/instances.ts";
 import { withinStep } from "../pass/advice.ts";
-import { attemptInPass } from "../pass/lean.ts";
+import { attemptInPass } from "../pass/inline.ts";
 import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
 import { HELD } from "../signals/approval.ts";
@@ -79,7 +79,7 @@ export class Platform {
         if (attempt <= retries.limit && !endsStep(error)) await this.#pass.keepCaught(step).catch(() => undefined);
         throw error;
       });
-    const inPass = this.#goesLean(step) ? await attemptInPass(this.#pass.lean, name, () => make(1)) : undefined;
+    const inPass = this.#goesInline(step) ? await attemptInPass(this.#pass.inline, name, () => make(1)) : undefined;
     if (inPass && "result" in inPass) return inPass.result;
     this.#noteStep();
     const begun = this.#steps.do(
@@ -142,8 +142,8 @@ export class Platform {
     return Promise.race([code, this.brokenOff.error, this.#pass.astray]);
   }
 
-  #goesLean({ lean, of }: PlatformStep): boolean {
-    return lean === true && of === undefined && this.#pass.inbox.isAhead && this.#pass.lean.goesOn;
+  #goesInline({ inline, of }: PlatformStep): boolean {
+    return inline === true && of === undefined && this.#pass.inbox.isAhead && this.#pass.inline.goesOn;
   }
 
   async #kept(step: StepCall): Promise<StepOutcome | undefined> {
@@ -156,7 +156,7 @@ export class Platform {
 
   #noteStep(): void {
     this.#pass.spending.noteStep();
-    this.#pass.lean.noteStep();
+    this.#pass.inline.noteStep();
   }
 
   /**

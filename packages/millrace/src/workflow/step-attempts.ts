@@ -66,7 +66,7 @@ export class StepAttempts {
   async make<T>(attempt: number, work: () => Promise<T>): Promise<T> {
     this.#ran = true;
     this.#thrown = undefined;
-    if (attempt > 1) this.pass.lean.end(this.label);
+    if (attempt > 1) this.pass.inline.end(this.label);
     const hung = this.#underWay;
     if (hung) hung.watched.failed(describeFailure(this.label, hung.attempt, HUNG), "retried", HUNG);
     const watched = new WatchedAttempt(this.pass, this, attempt);

@@ -21,7 +21,7 @@ import {
   type Stored,
   type Writes,
 } from "../guard/step.ts";
-import { goesLean } from "../pass/lean.ts";
+import { goesInline } from "../pass/inline.ts";
 import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
 import type { Approval } from "../signals/approval.ts";
@@ -123,8 +123,8 @@ export class Steps {
     assertUndo(definition);
     assertWayBack(definition, undo !== undefined);
     const undoable = definition.undo !== undefined || undo !== undefined;
-    const lean = this.#isLean(name, steps, { class: definition.effect, undoable });
-    const step = { ...this.#call(name, key, undoable), guarded: true, acts: !CLAIMED.has(definition.effect), lean };
+    const inline = this.#isInline(name, steps, { class: definition.effect, undoable });
+    const step = { ...this.#call(name, key, undoable), guarded: true, acts: !CLAIMED.has(definition.effect), inline };
     return this.#guarded(step, this.#taking.effect(step, { definition, input, record, undo }));
   }
 
@@ -140,8 +140,8 @@ export class Steps {
   ): Promise<Output> {
     const { key, undo, steps, ...policy } = options;
     assertMakes(name, { undo });
-    const lean = this.#isLean(name, steps, { class: "commit", undoable: undo !== undefined });
-    const step = { ...this.#call(name, key, undo !== undefined), guarded: true, commits: true, lean };
+    const inline = this.#isInline(name, steps, { class: "commit", undoable: undo !== undefined });
+    const step = { ...this.#call(name, key, undo !== undefined), guarded: true, commits: true, inline };
     return this.#guarded(step, this.#taking.commit(step, { make, undo, ...policy }) as Promise<Output>);
   }
 
@@ -250,9 +250,9 @@ export class Steps {
     this.#pass.storeTags().catch(() => undefined);
   }
 
-  #isLean(name: string, steps: StepMode = this.#mode, effect: Parameters<typeof goesLean>[0]): boolean {
+  #isInline(name: string, steps: StepMode = this.#mode, effect: Parameters<typeof goesInline>[0]): boolean {
     assertStepMode(steps, `The step "${name}"`);
-    return steps === "lean" && goesLean(effect);
+    return steps === "inline" && goesInline(effect);
   }
 
   #call(name: string, key: string | undefined, undoable?: boolean): StepCall {

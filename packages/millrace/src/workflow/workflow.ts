@@ -73,7 +73,7 @@ export interface WorkflowDefinition<Payload = unknown, Type extends string = str
   readonly keepResult?: Duration;
   /**
    * How the engine makes the first attempts at effects and commits. With `"platform"`, the default, each attempt is a platform step. With
-   * `"lean"`, the replay itself makes the attempt, which is faster and cheaper. docs/performance.md says when to use which. A step can
+   * `"inline"`, the replay itself makes the attempt, which is faster and cheaper. docs/performance.md says when to use which. A step can
    * override the mode of its workflow.
    */
   readonly steps?: StepMode;

@@ -94,7 +94,7 @@ it("the cost of a workflow without runs is estimated from its code, and marked a
       await step.commit("write", () => ({}));
     },
   });
-  const lean = defineWorkflow({ ...never, name: "lean", steps: "lean" });
+  const inline = defineWorkflow({ ...never, name: "inline", steps: "inline" });
   const silent = defineWorkflow({ name: "silent", on: ProbeRequested, run: async () => undefined });
   const routesOf = (...starts: (typeof never | typeof silent)[]) =>
     engineRoutes(catalog({ consumers: [defineConsumer({ queue: probeCommands, starts })] }));
@@ -105,7 +105,7 @@ it("the cost of a workflow without runs is estimated from its code, and marked a
     expect.objectContaining({ workflow: "silent", basis: "nothing", per_run: {}, usd_per_month: 0 }),
   ]);
   expect(body.workflows[0].per_run).toMatchObject({ steps: 3, rows_written: 8, queue_operations: 3 });
-  const { body: its } = await ask("/v1/costs", ["observe"], "acme", routesOf(lean));
+  const { body: its } = await ask("/v1/costs", ["observe"], "acme", routesOf(inline));
   expect(its.workflows[0].per_run).toMatchObject({ steps: 2, rows_written: 8, queue_operations: 3 });
 });
 

@@ -171,7 +171,7 @@ function OfWorkflow({ workflow, seen }: { workflow: Workflow; seen: number }) {
       <Facts
         of={[
           [`started by the ${on.kind} `, <LinkOf key="on" node={nodeOf(on)} />],
-          mode === "lean" && "its steps run inline (lean)",
+          mode === "inline" && "its steps run inline",
           deadline === null ? "no deadline" : `overdue after ${seconds(deadline)}`,
           <Link to={hrefOf("instances", { workflow: name })}>Its instances</Link>,
           on.kind === "command" && <Link to={hrefOf("send", { message: nodeOf(on) })}>Send one</Link>,

@@ -17,7 +17,7 @@ const PARTS = {
 interface Kind {
   readonly type: "do" | "sleep" | "waitForEvent";
   readonly own: { readonly part: keyof typeof PARTS } | null;
-  readonly mode: "platform" | "lean";
+  readonly mode: "platform" | "inline";
   readonly kept: boolean;
   readonly event_type: string | null;
   readonly effects: readonly { readonly class: string }[];
@@ -28,7 +28,7 @@ export function kindOf({ type, own, mode, kept, event_type: event, effects }: Ki
   if (part) return part;
   if (type === "sleep") return "sleep";
   if (type === "waitForEvent") return `wait for ${event ?? "an answer"}`;
-  return [effects[0]?.class, mode === "lean" && "inline (lean)", kept && "kept from an earlier run"].filter(Boolean).join(", ");
+  return [effects[0]?.class, mode === "inline" && "inline", kept && "kept from an earlier run"].filter(Boolean).join(", ");
 }
 
 /** The name of a step and the key of its item, as in the code and on the platform. */

@@ -71,7 +71,7 @@ const WorkflowSchema = z
     name: z.string(),
     on: z.object({ kind: z.enum(KINDS), type: z.string() }).meta({ description: "The command or event that starts it." }),
     deadline_seconds: z.number().nullable().meta({ description: "An instance that runs longer is overdue; null without a deadline." }),
-    step_mode: z.enum(["platform", "lean"]).meta({ description: "The default step mode." }),
+    step_mode: z.enum(["platform", "inline"]).meta({ description: "The default step mode." }),
     steps: z
       .array(z.object({ name: z.string(), class: z.enum(RECORDED_CLASSES) }))
       .meta({ description: "Observed steps with an effect, each with its effect class." }),

@@ -148,7 +148,7 @@ function placeOf(heard: string | undefined): Place {
 export const instanceStream = operation("get", "/v1/instances/{id}/stream", "followInstance", undefined, {
   summary: "Follow an instance as server-sent events",
   description:
-    "Events: `status`: the instance as in a list, with its retry and sleep, on every change. `step`: an attempt, sleep or wait that started or ended, from the platform history; an inline (lean) step once it is recorded. If a completed attempt did not finish its step, `state` is `in_doubt`, `paused` or `stopped` before it started, or `waiting` for an event or an answer. `progress`: the last report of a step. A failed attempt has `max_attempts`, and `retry_delay_ms`: null if no attempt follows. `end`: the instance, when its run has ended. With `Last-Event-ID` the stream continues after that event; after `end` it answers 204 until the instance runs again. Payloads and outputs are not included. The stream ends after at most three minutes: reconnect.",
+    "Events: `status`: the instance as in a list, with its retry and sleep, on every change. `step`: an attempt, sleep or wait that started or ended, from the platform history; an inline step once it is recorded. If a completed attempt did not finish its step, `state` is `in_doubt`, `paused` or `stopped` before it started, or `waiting` for an event or an answer. `progress`: the last report of a step. A failed attempt has `max_attempts`, and `retry_delay_ms`: null if no attempt follows. `end`: the instance, when its run has ended. With `Last-Event-ID` the stream continues after that event; after `end` it answers 204 until the instance runs again. Payloads and outputs are not included. The stream ends after at most three minutes: reconnect.",
   query: streamQuery,
   headers: streamHeaders.shape,
   answer: { 200: streamed("Events"), 204: { description: "`Last-Event-ID` is the id of the `end` event" } },
@@ -212,8 +212,8 @@ function followInstance(asked: Asking, first: Instance, heard: Heard): Followed 
   };
 }
 
-function idAt({ at, eventId, lean }: StepPlace, stand: string): string {
-  return `${at}.${eventId}.${lean.at}.${lean.nth}.${stand}`;
+function idAt({ at, eventId, inline }: StepPlace, stand: string): string {
+  return `${at}.${eventId}.${inline.at}.${inline.nth}.${stand}`;
 }
 
 /** Identifies the end of a run, so that the ends of two runs differ, even if both have the same status. */
@@ -228,8 +228,8 @@ function heardOf(context: Context<HttpEnv>): Heard {
   if (numbers === undefined || stand === undefined) {
     throw invalidRequest([{ path: "Last-Event-ID", message: "is not an event id of this stream: omit it to start at the beginning" }]);
   }
-  const [at = 0, eventId = 0, leanAt = 0, nth = 0] = numbers.split(".").map(Number);
-  return { place: { at, eventId, lean: { at: leanAt, nth } }, stand, hasEnded: end !== undefined };
+  const [at = 0, eventId = 0, inlineAt = 0, nth = 0] = numbers.split(".").map(Number);
+  return { place: { at, eventId, inline: { at: inlineAt, nth } }, stand, hasEnded: end !== undefined };
 }
 
 /** The view of a step event in the stream, without input and output. */

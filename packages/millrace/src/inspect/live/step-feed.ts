@@ -13,7 +13,7 @@ import type { Instance } from "../instance-row.ts";
  * A position among the events of inline steps. The position contains a record's time by the database's clock, and the number of returned
  * events of that time.
  */
-interface LeanPlace {
+interface InlinePlace {
   readonly at: number;
   readonly nth: number;
 }
@@ -25,10 +25,10 @@ interface LeanPlace {
 export interface StepPlace {
   readonly at: number;
   readonly eventId: number;
-  readonly lean: LeanPlace;
+  readonly inline: InlinePlace;
 }
 
-export const STEPS_BEGIN: StepPlace = { at: 0, eventId: 0, lean: { at: 0, nth: 0 } };
+export const STEPS_BEGIN: StepPlace = { at: 0, eventId: 0, inline: { at: 0, nth: 0 } };
 
 /** Maximum number of events per query. The next query returns the following events. */
 const MOST_EVENTS = 500;
@@ -38,9 +38,9 @@ const MOST_STEPS = 250;
 /** Number of events per inline step: the start of the attempt, and the completion of the attempt. */
 const EVENTS = 2;
 
-interface LeanEvent {
+interface InlineEvent {
   readonly event: StepEvent;
-  readonly place: LeanPlace;
+  readonly place: InlinePlace;
 }
 
 export interface HeardStep {
@@ -101,13 +101,14 @@ export class StepFeed {
         if (!untilEnd) quietMs = QUIET_MS;
       }
     }
-    const lean = await leanStepsBehind(this.#env, instance.id, this.#place.lean, untilEnd);
-    this.hasMore = events.length === MOST_EVENTS || lean.hasMore;
+    const inline = await inlineStepsBehind(this.#env, instance.id, this.#place.inline, untilEnd);
+    this.hasMore = events.length === MOST_EVENTS || inline.hasMore;
     const awaited = events.some(({ type }) => type.startsWith("wait_")) ? await awaitedSteps(this.#env.DB, instance.id) : undefined;
     const ends = await this.#endsOf(instance.id, ended);
-    return inTime(events, lean.told).map((one) => {
+    return inTime(events, inline.told).map((one) => {
       const { event } = one;
-      this.#place = "place" in one ? { ...this.#place, lean: one.place } : { ...this.#place, at: event.timestamp, eventId: event.eventId };
+      this.#place =
+        "place" in one ? { ...this.#place, inline: one.place } : { ...this.#place, at: event.timestamp, eventId: event.eventId };
       const end = ended.has(event) ? ends.get(event.stepName) : undefined;
       const { event_type: eventType = null, max_attempts: maxAttempts = null } = this.steps.get(event.stepName) ?? {};
       return { event, awaited: awaited?.get(eventType ?? ""), end, maxAttempts, place: this.#place };
@@ -154,14 +155,14 @@ export class StepFeed {
   }
 }
 
-function inTime(events: readonly StepEvent[], lean: readonly LeanEvent[]): ({ event: StepEvent } | LeanEvent)[] {
-  const told: ({ event: StepEvent } | LeanEvent)[] = [];
+function inTime(events: readonly StepEvent[], inline: readonly InlineEvent[]): ({ event: StepEvent } | InlineEvent)[] {
+  const told: ({ event: StepEvent } | InlineEvent)[] = [];
   let next = 0;
   for (const event of events) {
-    for (let one = lean[next]; one && one.event.timestamp <= event.timestamp; one = lean[++next]) told.push(one);
+    for (let one = inline[next]; one && one.event.timestamp <= event.timestamp; one = inline[++next]) told.push(one);
     told.push({ event });
   }
-  return [...told, ...lean.slice(next)];
+  return [...told, ...inline.slice(next)];
 }
 
 function nextOf(subscription: Subscription): Promise<IteratorResult<StepEvent, void> | undefined> {
@@ -173,12 +174,12 @@ function nextOf(subscription: Subscription): Promise<IteratorResult<StepEvent, v
  * written. While the instance runs, the events of the current millisecond are left to the next query, because more events of that
  * millisecond may follow.
  */
-async function leanStepsBehind(
+async function inlineStepsBehind(
   env: Pick<EngineEnv, "DB">,
   instanceId: string,
-  { at, nth }: LeanPlace,
+  { at, nth }: InlinePlace,
   hasEnded: boolean,
-): Promise<{ told: LeanEvent[]; hasMore: boolean }> {
+): Promise<{ told: InlineEvent[]; hasMore: boolean }> {
   const limit = MOST_STEPS + Math.ceil(nth / EVENTS);
   const rows = await query<{ step: string; item: string; began_at: number; ended_at: number }>(
     env.DB,
@@ -189,7 +190,7 @@ async function leanStepsBehind(
   );
   const moments = Map.groupBy(rows, ({ ended_at }) => ended_at);
   const events = [...moments].flatMap(([moment, steps]) =>
-    steps.flatMap(({ step, item, began_at, ended_at }, index): LeanEvent[] => {
+    steps.flatMap(({ step, item, began_at, ended_at }, index): InlineEvent[] => {
       const stepName = `${labelOf(step, item)}-1`;
       const place = (of: number) => ({ at: moment, nth: index * EVENTS + of });
       return [

@@ -75,9 +75,9 @@ export function instanceCost(use: StoredUse): Cost {
     rows_read: [READ.run + READ.step * all.entries + READ.deliveredAgain * again, "estimated"],
     queue_operations: [OPERATIONS_PER_MESSAGE * (queued - again + all.portions) + OPERATIONS_PER_RETRY * again, mark(use.deliveries <= 1)],
     requests: [(use.emitted || use.queue === null ? 0 : 1) + queued + all.messages + started, "estimated"],
-    object_requests: [all.done + claims + started + (all.lean > 0 ? 1 : 0) + (inLane ? LANE_CALLS : 0), "estimated"],
+    object_requests: [all.done + claims + started + (all.inline > 0 ? 1 : 0) + (inLane ? LANE_CALLS : 0), "estimated"],
     // The engine writes one log line for each delivery, each attempt at a step, and each end of a run.
-    log_lines: [queued + all.messages + steps + all.lean + started, "estimated"],
+    log_lines: [queued + all.messages + steps + all.inline + started, "estimated"],
   };
   const priced = Object.fromEntries(
     COST_PARTS.map((part) => [part, { amount: parts[part][0], mark: parts[part][1], usd: parts[part][0] * PRICES[part].usd }]),
@@ -98,7 +98,7 @@ export function instanceCost(use: StoredUse): Cost {
  */
 function stepsOf({ spent, run, classes, waits, questions }: StoredUse, runs: readonly Spent[]): { steps: number; failed: number } {
   const doing = runs.filter(({ undo }) => undo !== 1);
-  const seen = classes.reduce((sum, { entries, lean }) => sum + entries - lean, 0) + STEPS_OF_WAIT * (waits.asked + questions.asked);
+  const seen = classes.reduce((sum, { entries, inline }) => sum + entries - inline, 0) + STEPS_OF_WAIT * (waits.asked + questions.asked);
   const ended = doing.reduce((most, { steps }) => Math.max(most, steps), 0);
   const failed = doing.reduce((sum, one) => sum + (one.failed ?? 0), 0) - (spent?.[run]?.failed ?? 0);
   const undoing = runs.reduce((sum, one) => sum + (one.undo === 1 ? one.steps : 0), 0);
@@ -170,13 +170,13 @@ function isEnd(status: InstanceStatus): status is "complete" | "errored" | "term
 }
 
 function sumOf({ classes }: StoredUse) {
-  const sum = (field: "entries" | "done" | "inDoubt" | "lean" | "messages" | "portions") =>
+  const sum = (field: "entries" | "done" | "inDoubt" | "inline" | "messages" | "portions") =>
     classes.reduce((total, one) => total + one[field], 0);
   return {
     entries: sum("entries"),
     done: sum("done"),
     inDoubt: sum("inDoubt"),
-    lean: sum("lean"),
+    inline: sum("inline"),
     messages: sum("messages"),
     portions: sum("portions"),
   };

@@ -18,7 +18,7 @@ export interface StoredEntries {
   /** The total number of claims and changes of these entries. Each attempt after the first adds one. */
   readonly epochs: number;
   /** Entries of inline steps, which the platform does not bill as steps. */
-  readonly lean: number;
+  readonly inline: number;
   readonly messages: number;
   /** The size of the messages of these entries, in portions of 64 KB that a queue bills. Each message has at least one portion. */
   readonly portions: number;
@@ -112,7 +112,7 @@ function selectEntries(ids: readonly string[]): Statement {
   return sql`
     SELECT e.instance_id AS id, e.class, count(*) AS entries, sum(e.state IN ('done', 'superseded', 'confirmed')) AS done,
       sum(e.state = 'in_doubt') AS inDoubt, sum(e.epoch - (e.state = 'superseded')) AS epochs,
-      sum(e.ended_at IS NOT NULL) AS lean,
+      sum(e.ended_at IS NOT NULL) AS inline,
       sum((SELECT coalesce(sum(coalesce(m.value->>'left_out', 1)), 0) FROM json_each(e.messages) m)) AS messages,
       sum((SELECT coalesce(sum(coalesce(m.value->>'left_out', 1 + CAST(length(m.value) / ${PORTION_CHARACTERS} AS INTEGER))), 0)
         FROM json_each(e.messages) m)) AS portions

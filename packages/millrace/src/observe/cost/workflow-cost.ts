@@ -166,13 +166,13 @@ function usageOfCode(code: string, mode: StepMode): (Usage & { readonly steps: n
   if (kinds.length === 0) return null;
   const sum = (of: "steps" | "entries" | "rows") => kinds.reduce((total, kind) => total + kind[of], 0);
   const entries = sum("entries");
-  const isLean = mode === "lean" && entries > 0;
+  const isInline = mode === "inline" && entries > 0;
   return {
-    steps: sum("steps") - (isLean ? entries : 0),
+    steps: sum("steps") - (isInline ? entries : 0),
     rows_written: ROWS.accepted + (entries > 0 ? ROWS.running : 0) + sum("rows") + ROWS.complete,
     queue_operations: 3,
     requests: 3,
-    object_requests: entries + 1 + (isLean ? 1 : 0),
+    object_requests: entries + 1 + (isInline ? 1 : 0),
     log_lines: 2 + sum("steps"),
   };
 }

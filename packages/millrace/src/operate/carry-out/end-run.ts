@@ -5,11 +5,11 @@ import { within } from "../../contract/within.ts";
 import { type AttemptError, type StepRecord, wholeHistoryOf } from "../../inspect/history.ts";
 import { askPlatform, nudge } from "../../intake/platform.ts";
 import { isOfBefore } from "../../pass/fresh.ts";
-import { IN_PASS_MS } from "../../pass/lean.ts";
+import { IN_PASS_MS } from "../../pass/inline.ts";
 import { HEARD_FOR_MS } from "../../pass/which-run.ts";
 import { noteCutOff } from "../../store/actions.ts";
 import { atomically, isLocal, query } from "../../store/d1/retry.ts";
-import { selectLean } from "../../store/inbox/read.ts";
+import { selectInline } from "../../store/inbox/read.ts";
 import { ENDED } from "../../store/instances/status.ts";
 
 /** A run that must end. `at` is the time of the operator's action, `attempts` the number of tries so far. */
@@ -91,7 +91,7 @@ function isAtWork(steps: readonly StepRecord[], isAlone: boolean): boolean {
  */
 async function mayTakeStep(env: EngineEnv, id: string, steps: readonly StepRecord[], at: number): Promise<boolean> {
   if (at <= Date.now() - LAST_BEGINNING_MS - IN_PASS_MS) return false;
-  return steps.length === 0 || (await query(env.DB, selectLean(id))).length > 0;
+  return steps.length === 0 || (await query(env.DB, selectInline(id))).length > 0;
 }
 
 /** True if a replay was active moments ago. Such a replay may not have read the row of the stopped run, and may begin a step. */

@@ -64,7 +64,7 @@ export function hasDoubt(instanceId: string): Statement {
 }
 
 /** Returns a row if the instance has inline steps. The platform has no record of an inline step. */
-export function selectLean(instanceId: string): Statement {
+export function selectInline(instanceId: string): Statement {
   return sql`SELECT 1 FROM millrace_inbox WHERE instance_id = ${instanceId} AND began_at IS NOT NULL LIMIT 1`;
 }
 

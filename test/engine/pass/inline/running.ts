@@ -32,14 +32,14 @@ export function withRecordersThatKnow(): void {
 }
 
 /** Starts a run in a step mode. */
-export function runIn(steps: StepMode, code: Code, name = fresh("lean")) {
+export function runIn(steps: StepMode, code: Code, name = fresh("inline")) {
   mode.steps = steps;
   return runLab(code, { name });
 }
 
 /** Executes a run of inline steps to its end. */
-export async function lean(code: Code): Promise<string> {
-  const { instanceId } = await runIn("lean", code);
+export async function inline(code: Code): Promise<string> {
+  const { instanceId } = await runIn("inline", code);
   await platformReaches(instanceId, "complete", "errored");
   await reaches(instanceId, "complete", "errored");
   return instanceId;

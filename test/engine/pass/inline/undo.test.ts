@@ -1,6 +1,6 @@
-import { alsoLeanInFull } from "../../lean.ts";
+import { alsoInlineInFull } from "../../inline.ts";
 
-await alsoLeanInFull(
+await alsoInlineInFull(
   "operate/undo",
   "operate/undo-crashes",
   "operate/undo-refused",

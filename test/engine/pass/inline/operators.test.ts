@@ -1,6 +1,6 @@
-import { alsoLeanInFull } from "../../lean.ts";
+import { alsoInlineInFull } from "../../inline.ts";
 
-await alsoLeanInFull(
+await alsoInlineInFull(
   "operate/retry",
   "operate/restart",
   "operate/pause",

@@ -17,7 +17,7 @@ async function shown(id: string): Promise<string[]> {
 const begun = async (mode: StepMode, code: Code) => (await runIn(mode, code)).instanceId;
 const done = { retries: { limit: 0, delay: 10 } };
 
-describe.each(["lean", "platform"] as const)("the list of %s steps", (mode) => {
+describe.each(["inline", "platform"] as const)("the list of %s steps", (mode) => {
   it("steps are listed in the order of the code after a retry that fails at the same step again", async () => {
     const id = await begun(mode, async ({ step }) => {
       await step.commit("a", () => ({}), { steps: "platform" });

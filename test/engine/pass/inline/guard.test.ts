@@ -1,6 +1,6 @@
-import { alsoLean } from "../../lean.ts";
+import { alsoInline } from "../../inline.ts";
 
-await alsoLean(
+await alsoInline(
   "guard/guard",
   "guard/classes",
   "guard/confirmed",

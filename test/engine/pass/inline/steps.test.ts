@@ -2,21 +2,21 @@ import { defineStep, defineWorkflow, type EffectCall, ids } from "millrace";
 import { instances } from "millrace/operate";
 import { Recorder } from "millrace/worker";
 import { expect, it, onTestFinished, vi } from "vitest";
-import { IN_PASS_MS, STRETCH } from "../../../../packages/millrace/src/pass/lean.ts";
+import { IN_PASS_MS, STRETCH } from "../../../../packages/millrace/src/pass/inline.ts";
 import { recorderOf } from "../../../../packages/millrace/src/recorder/client.ts";
 import { KnownPasses } from "../../../../packages/millrace/src/recorder/recorder.ts";
 import { lab } from "../../../probe/lab.ts";
 import { dieAt, fresh, operator, probeEnv, reaches, until } from "../../harness.ts";
 import { errorOf, held, outputOf, platformReaches, refuse, restartLab } from "../../lab.ts";
 import { world } from "../world.ts";
-import { lean, onPlatform, runIn, upstream, withRecordersThatKnow } from "./running.ts";
+import { inline, onPlatform, runIn, upstream, withRecordersThatKnow } from "./running.ts";
 
 withRecordersThatKnow();
 
 it("an inline step becomes a platform step from its second attempt on, with no more attempts than its policy allows", async () => {
   const { calls, state, definition } = upstream();
   state.fails = 1;
-  const id = await lean(({ step }) => step.effect("act", definition, "a"));
+  const id = await inline(({ step }) => step.effect("act", definition, "a"));
   expect(await reaches(id, "complete")).toBe("complete");
   expect(calls).toEqual(["a", "a"]);
   const { steps } = await instances.history(probeEnv, { id, workflow: "lab" });
@@ -32,7 +32,7 @@ it("an inline step becomes a platform step from its second attempt on, with no m
 
   const hopeless = upstream();
   hopeless.state.fails = 9;
-  const failed = await lean(({ step }) => step.effect("act", hopeless.definition, "b"));
+  const failed = await inline(({ step }) => step.effect("act", hopeless.definition, "b"));
   expect(await errorOf(failed)).toMatchObject({ step: "act", attempts: 3 });
   expect(hopeless.calls).toHaveLength(3);
 });
@@ -40,7 +40,7 @@ it("an inline step becomes a platform step from its second attempt on, with no m
 it("a slow inline attempt continues as a platform step, and its effect happens once", async () => {
   const { calls, state, definition } = upstream();
   state.takesMs = IN_PASS_MS + 500;
-  const id = await lean(({ step }) => step.effect("act", definition, "a"));
+  const id = await inline(({ step }) => step.effect("act", definition, "a"));
   expect(calls).toEqual(["a"]);
   expect(await onPlatform(id)).toEqual(["act"]);
   // The step is now a platform step, and its duration includes the inline part.
@@ -54,7 +54,7 @@ it("a slow inline attempt continues as a platform step, and its effect happens o
 it("W15 a replay reads the outcomes of inline steps from the inbox, and executes and bills nothing", async () => {
   const { calls, definition } = upstream();
   const large = "l".repeat(5000);
-  const id = await lean(async ({ step }) => [
+  const id = await inline(async ({ step }) => [
     await step.effect("act", definition, "a"),
     await step.commit("small", () => ({ output: "kept" })),
     await step.commit("large", () => ({ output: large })),
@@ -69,7 +69,7 @@ it("W15 a replay reads the outcomes of inline steps from the inbox, and executes
 it("a later replay executes a step inline only when no earlier replay can have begun that step", async () => {
   const { calls, definition } = upstream();
   const state = { broken: true };
-  const { instanceId } = await runIn("lean", async ({ step }) => {
+  const { instanceId } = await runIn("inline", async ({ step }) => {
     await step.effect("done", definition, "a");
     await step.commit("fails", () => (state.broken ? refuse() : {}), { retries: { limit: 0, delay: 10 } });
     await step.effect("beside", definition, "b");
@@ -95,7 +95,7 @@ it.each([
   async ({ effect, fails }) => {
     const { calls, state, definition } = upstream(effect);
     const world = { broken: true };
-    const { instanceId: id } = await runIn("lean", async ({ step }) => {
+    const { instanceId: id } = await runIn("inline", async ({ step }) => {
       await step.commit("fails", () => (world.broken ? refuse() : {}), { retries: { limit: 0, delay: 10 } });
       const taken = await step.effect("taken", definition, "a");
       await step.effect("behind", definition, "b");
@@ -124,12 +124,12 @@ it.each([
 );
 
 it("a young run that another process has begun does not execute its first step inline, because the recorder remembers each replay", async () => {
-  const name = fresh("lean");
+  const name = fresh("inline");
   const id = ids.instance("acme", "lab", name);
   expect(await recorderOf(probeEnv, id).begin(id, "another", Date.now() + 60_000)).toBe(true);
   const { definition } = upstream();
   const { instanceId } = await runIn(
-    "lean",
+    "inline",
     async ({ step }) => {
       await step.effect("possibly begun", definition, "a");
       await step.effect("is new", definition, "b");
@@ -144,7 +144,7 @@ it("a young run that another process has begun does not execute its first step i
 it("a retry executes no step inline beside steps that an earlier replay may have begun", async () => {
   const { calls, definition } = upstream();
   const state = { broken: true };
-  const { instanceId } = await runIn("lean", async ({ step }) => {
+  const { instanceId } = await runIn("inline", async ({ step }) => {
     const branch = async (name: "left" | "right") => {
       await step.read(`${name} reads` as "left reads", async () => 1);
       if (name === "left" && state.broken) throw new Error("A setting is missing.");
@@ -162,7 +162,7 @@ it("a retry executes no step inline beside steps that an earlier replay may have
 });
 
 it("a long sequence of inline steps contains one platform step", async () => {
-  const id = await lean(async ({ step }) => {
+  const id = await inline(async ({ step }) => {
     for (let nth = 0; nth < STRETCH.steps + 2; nth++) await step.commit("each", () => ({}), { key: String(nth) });
   });
   expect(await onPlatform(id)).toEqual([`each [${STRETCH.steps}]`]);
@@ -170,7 +170,7 @@ it("a long sequence of inline steps contains one platform step", async () => {
 
 it("a natural effect with an undo handler is a platform step, so that a cancel can detect that it has begun", async () => {
   const { act } = world();
-  const id = await lean(async ({ step }) => {
+  const id = await inline(async ({ step }) => {
     await act(step, "a");
     await step.commit("row", () => ({}), { undo: () => ({}) });
   });
@@ -179,7 +179,7 @@ it("a natural effect with an undo handler is a platform step, so that a cancel c
 
 it("W17 an inline step in doubt is recorded as in doubt on the platform, as any other step", async () => {
   const once = defineStep({ effect: "once", run: async (_: EffectCall<null>) => Promise.reject(new Error("no answer")) });
-  const { instanceId } = await runIn("lean", ({ step }) => step.effect("mail", once, null));
+  const { instanceId } = await runIn("inline", ({ step }) => step.effect("mail", once, null));
   expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
   expect(
     await until(
@@ -190,10 +190,10 @@ it("W17 an inline step in doubt is recorded as in doubt on the platform, as any 
 });
 
 it("W03 an inline attempt that dies before its record is followed by an attempt as a platform step", async () => {
-  const name = fresh("lean");
+  const name = fresh("inline");
   const { calls, definition } = upstream();
   const { died } = dieAt("W03 effect done, not recorded", name);
-  const { instanceId } = await runIn("lean", ({ step }) => step.effect("act", definition, "a"), name);
+  const { instanceId } = await runIn("inline", ({ step }) => step.effect("act", definition, "a"), name);
   expect(await reaches(instanceId, "complete")).toBe("complete");
   expect(died()).toBe(true);
   expect(calls).toEqual(["a", "a"]);
@@ -202,15 +202,15 @@ it("W03 an inline attempt that dies before its record is followed by an attempt 
 
 it("a step can set its own mode, and an invalid mode is refused", async () => {
   const { instanceId } = await runIn("platform", async ({ step }) => {
-    await step.commit("lean", () => ({}), { steps: "lean" });
+    await step.commit("inline", () => ({}), { steps: "inline" });
     await step.commit("platform", () => ({}));
   });
   await reaches(instanceId, "complete");
   expect(await onPlatform(instanceId)).toEqual(["platform"]);
-  expect(() => defineWorkflow({ name: "odd", on: lab.on, steps: "quick" as "lean", run: async () => undefined })).toThrow(
-    /"platform" or "lean"/,
+  expect(() => defineWorkflow({ name: "odd", on: lab.on, steps: "quick" as "inline", run: async () => undefined })).toThrow(
+    /"platform" or "inline"/,
   );
-  const odd = await lean(({ step }) => step.commit("odd", () => ({}), { steps: "quick" as "lean" }));
+  const odd = await inline(({ step }) => step.commit("odd", () => ({}), { steps: "quick" as "inline" }));
   expect(await errorOf(odd)).toMatchObject({ code: "config_invalid" });
 });
 
@@ -257,7 +257,7 @@ it("a sequence of inline steps with many fetch calls contains one platform step,
       for (let nth = 0; nth < STRETCH.calls; nth++) await call("data:,").catch(() => undefined);
     },
   });
-  const id = await lean(async ({ step }) => {
+  const id = await inline(async ({ step }) => {
     await step.effect("busy", busy, null);
     await step.effect("behind", definition, "a");
     await step.effect("later", definition, "b");
@@ -271,7 +271,7 @@ it("an inline step with an output that could not be stored fails again in every 
     retries: { limit: 0, delay: 10 },
     run: async (_: EffectCall<null>) => "l".repeat(5_000_000),
   });
-  const id = await lean(({ step }) => step.effect("large", large, null));
+  const id = await inline(({ step }) => step.effect("large", large, null));
   expect(await errorOf(id)).toMatchObject({ step: "large", code: "output_too_large" });
   expect(await restartLab(id)).toBe("errored");
 });

@@ -20,8 +20,8 @@ it("an undo and a retry succeed after a change of the step mode", async () => {
     await step.commit("last", () => (names.includes("mended") ? {} : refuse()), { retries: { limit: 0, delay: 10 } });
   };
   for (const [first, second] of [
-    ["lean", "platform"],
-    ["platform", "lean"],
+    ["inline", "platform"],
+    ["platform", "inline"],
   ] as const) {
     names.length = 0;
     calls.length = 0;
@@ -47,7 +47,7 @@ it("an undo and a retry succeed after a change of the step mode", async () => {
 
 it("W23 a cancel waits for a running inline effect and its record", async () => {
   const { calls, state, definition } = upstream();
-  const { instanceId } = await runIn("lean", async ({ step }) => {
+  const { instanceId } = await runIn("inline", async ({ step }) => {
     await step.read("long ago", async () => 1);
     await scheduler.wait(1300);
     await step.commit("before", () => ({}));

@@ -2,7 +2,7 @@ import { instances } from "millrace/operate";
 import { expect, it } from "vitest";
 import { operator, probeEnv, reaches } from "../../harness.ts";
 import { errorOf, refuse } from "../../lab.ts";
-import { type Code, lean, onPlatform, runIn, upstream, withRecordersThatKnow } from "./running.ts";
+import { type Code, inline, onPlatform, runIn, upstream, withRecordersThatKnow } from "./running.ts";
 
 withRecordersThatKnow();
 
@@ -12,7 +12,7 @@ it("a successful run of inline steps has records in the inbox only, and the API 
     await step.effect("second", upstream("keyed").definition, "b");
     await step.commit("third", () => ({ output: 3 }));
   };
-  const id = await lean(code);
+  const id = await inline(code);
   const { instanceId: other } = await runIn("platform", code);
   await reaches(other, "complete");
   expect(await onPlatform(id)).toEqual([]);
@@ -43,7 +43,7 @@ it("steps with an output that a restarted run reuses are listed with a mark", as
     await step.commit("fails", () => (state.broken ? refuse() : {}), { retries: { limit: 0, delay: 10 } });
     await step.commit("last", () => ({}));
   };
-  const id = await lean(code);
+  const id = await inline(code);
   expect(await errorOf(id)).toMatchObject({ step: "fails" });
   state.broken = false;
   await instances.act(probeEnv, operator, "restart", id, { reason: "Mended." });
@@ -59,7 +59,7 @@ it("steps with an output that a restarted run reuses are listed with a mark", as
 });
 
 it("an undone inline step is listed with its duration, before its undo step", async () => {
-  const id = await lean(async ({ step }) => {
+  const id = await inline(async ({ step }) => {
     await step.commit("put", () => ({}), { undo: () => ({}) });
     await step.commit("stays", () => ({}));
   });
@@ -68,10 +68,10 @@ it("an undone inline step is listed with its duration, before its undo step", as
     return steps.find(({ name }) => name === "put");
   };
   const before = await shown();
-  expect(before).toMatchObject({ mode: "lean", state: "complete", ended_at: expect.any(String) });
+  expect(before).toMatchObject({ mode: "inline", state: "complete", ended_at: expect.any(String) });
   await instances.act(probeEnv, operator, "undo", id, { reason: "Called off." });
   await reaches(id, "terminated");
-  expect(await shown()).toMatchObject({ mode: "lean", started_at: before?.started_at, ended_at: before?.ended_at });
+  expect(await shown()).toMatchObject({ mode: "inline", started_at: before?.started_at, ended_at: before?.ended_at });
   const { steps } = await instances.steps(probeEnv, operator, await instances.get(probeEnv, operator, id));
   expect(steps.map(({ name, kept }) => [name, kept])).toEqual([
     ["put", false],

@@ -1,14 +1,14 @@
 import { mutantsOf } from "./mutant.ts";
 
-const LEAN = "packages/millrace/src/pass/lean.ts";
+const INLINE = "packages/millrace/src/pass/inline.ts";
 const PLATFORM = "packages/millrace/src/workflow/platform.ts";
-const IN_PASS = "packages/millrace/src/pass/lean.ts";
+const IN_PASS = "packages/millrace/src/pass/inline.ts";
 const INBOX = "packages/millrace/src/pass/inbox.ts";
 const PASSES = "packages/millrace/src/recorder/recorder.ts";
-const killedBy = "test/engine/pass/lean/steps.test.ts";
+const killedBy = "test/engine/pass/inline/steps.test.ts";
 
 /** Steps that a replay executes inline without permission, or without a record. */
-export const LEAN_STEPS = mutantsOf("lean", {
+export const INLINE_STEPS = mutantsOf("inline", {
   "a replay executes a step inline that an earlier replay may have started": {
     file: INBOX,
     find: "return (this.#isFirst && this.#proof !== undefined) || this.course.isBeyond;",
@@ -64,28 +64,28 @@ export const LEAN_STEPS = mutantsOf("lean", {
     killedBy,
   },
   "an attempt that the platform has taken over is recorded as an inline attempt": {
-    file: LEAN,
+    file: INLINE,
     find: "this.#begun.delete(label);",
     put: "this.#begun.get(label);",
     killedBy,
   },
   "an effect that is only in the replay's memory can be undone": {
-    file: "packages/millrace/src/pass/lean.ts",
+    file: "packages/millrace/src/pass/inline.ts",
     find: "return !effect.undoable ||",
     put: "return effect !== undefined ||",
     killedBy,
   },
   "a sequence of inline steps never ends": {
-    file: LEAN,
+    file: INLINE,
     find: "this.#steps < STRETCH.steps &&",
     put: "this.#steps >= 0 &&",
     killedBy,
   },
   "a cancel ends a run while one of its replays is running": {
     file: "packages/millrace/src/operate/carry-out/end-run.ts",
-    find: "return steps.length === 0 || (await query(env.DB, selectLean(id))).length > 0;",
-    put: "return steps.length === 0 && (await query(env.DB, selectLean(id))).length > 9;",
-    killedBy: "test/engine/pass/lean/steered.test.ts",
+    find: "return steps.length === 0 || (await query(env.DB, selectInline(id))).length > 0;",
+    put: "return steps.length === 0 && (await query(env.DB, selectInline(id))).length > 9;",
+    killedBy: "test/engine/pass/inline/steered.test.ts",
   },
   "another replay's new record counts as this replay's own": {
     file: "packages/millrace/src/pass/course.ts",
@@ -106,14 +106,14 @@ export const LEAN_STEPS = mutantsOf("lean", {
     killedBy,
   },
   "calls in a sequence of inline steps are not counted": {
-    file: LEAN,
+    file: INLINE,
     find: "this.#calls < STRETCH.calls &&",
     put: "this.#calls >= 0 &&",
     killedBy,
   },
   "a step of the platform does not start a new sequence of inline steps": {
     file: PLATFORM,
-    find: "this.#pass.lean.noteStep();",
+    find: "this.#pass.inline.noteStep();",
     put: "",
     killedBy,
   },

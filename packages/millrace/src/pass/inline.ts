@@ -20,7 +20,7 @@ interface Begun {
   readonly isHandedOver: boolean;
 }
 
-export class LeanSteps {
+export class InlineSteps {
   readonly #begun = new Map<string, Begun>();
   #since = Date.now();
   #steps = 0;
@@ -72,10 +72,10 @@ type FirstAttempt<T> = { readonly result: T } | { readonly attempt: Promise<T> }
  * Makes the first attempt at an inline step within the replay. If the attempt is slow, fails, is paused or has an unknown outcome, the step
  * continues as a platform step. A platform step can wait.
  */
-export async function attemptInPass<T>(lean: LeanSteps, label: string, make: () => Promise<T>): Promise<FirstAttempt<T>> {
+export async function attemptInPass<T>(inline: InlineSteps, label: string, make: () => Promise<T>): Promise<FirstAttempt<T>> {
   const slow = Promise.withResolvers<undefined>();
   const timer = setTimeout(slow.resolve, IN_PASS_MS, undefined);
-  lean.begin(label);
+  inline.begin(label);
   const attempt = make();
   const ended = attempt.then(
     (result) => (isParked(result) ? undefined : { result }),
@@ -84,10 +84,10 @@ export async function attemptInPass<T>(lean: LeanSteps, label: string, make: () 
   const done = await Promise.race([ended, slow.promise]);
   clearTimeout(timer);
   if (done === undefined) {
-    lean.handOver(label);
+    inline.handOver(label);
     return { attempt };
   }
-  lean.end(label);
+  inline.end(label);
   return done;
 }
 
@@ -99,6 +99,6 @@ function isParked(outcome: unknown): boolean {
  * True if a step may run inline. False for an undoable effect that records only its outcome. If a run is cancelled during such an effect,
  * only a platform step shows that the effect began.
  */
-export function goesLean(effect: { class: RecordedClass; undoable: boolean }): boolean {
+export function goesInline(effect: { class: RecordedClass; undoable: boolean }): boolean {
   return !effect.undoable || effect.class === "commit" || CLAIMED.has(effect.class);
 }

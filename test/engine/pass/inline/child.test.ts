@@ -1,0 +1,3 @@
+import { alsoInline } from "../../inline.ts";
+
+await alsoInline("workflow/child");

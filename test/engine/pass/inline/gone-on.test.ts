@@ -1,0 +1,3 @@
+import { alsoInline } from "../../inline.ts";
+
+await alsoInline("pass/gone-on", "pass/kept-caught");

@@ -1,0 +1,3 @@
+import { alsoInlineInFull } from "../../inline.ts";
+
+await alsoInlineInFull("workflow/still-at-work");

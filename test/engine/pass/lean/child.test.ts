@@ -1,3 +1,0 @@
-import { alsoLean } from "../../lean.ts";
-
-await alsoLean("workflow/child");

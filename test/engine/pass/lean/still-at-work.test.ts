@@ -1,3 +1,0 @@
-import { alsoLeanInFull } from "../../lean.ts";
-
-await alsoLeanInFull("workflow/still-at-work");

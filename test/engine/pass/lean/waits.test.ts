@@ -1,3 +1,0 @@
-import { alsoLean } from "../../lean.ts";
-
-await alsoLean("signals/waits", "signals/approve");
