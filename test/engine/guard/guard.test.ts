@@ -3,8 +3,8 @@ import { defineStep, type EffectCall } from "millrace";
 import { instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { attemptEffect } from "../../../packages/millrace/src/guard/effect.ts";
-import { Pass } from "../../../packages/millrace/src/pass/pass.ts";
 import { recorderOf } from "../../../packages/millrace/src/recorder/client.ts";
+import { Replay } from "../../../packages/millrace/src/replay/replay.ts";
 import type { Attempt } from "../../../packages/millrace/src/store/inbox/entry.ts";
 import {
   behave,
@@ -130,7 +130,7 @@ describe("Guarded effects", () => {
     });
     // Each process has its own replay; the platform counts the attempts of both.
     const attempt = (number: number) => {
-      const pass = new Pass({
+      const replay = new Replay({
         env: probeEnv,
         workflow: "probe",
         queue: "probe-commands",
@@ -140,7 +140,7 @@ describe("Guarded effects", () => {
         undoes: false,
         version: 1,
       });
-      return attemptEffect({ pass, step: pass.call("put", ""), definition: put, input: null, writes: () => ({}) }, number);
+      return attemptEffect({ replay, step: replay.call("put", ""), definition: put, input: null, writes: () => ({}) }, number);
     };
     const first = await attempt(1);
     // Only the attempt that wrote the app's rows has their cost.

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { dieAt, fresh, keeperRound, pauseAt, reaches, rows, statusOf, until } from "../harness.ts";
 import { errorOf, held, LAB, platformReaches, restartLab, runLab } from "../lab.ts";
 import { back, effect, ended, failed, ONCE, resolve, retry, stateOf, undo } from "../operate/operating.ts";
-import { refuse } from "../pass/refuse.ts";
+import { refuse } from "../replay/refuse.ts";
 
 describe("A hung attempt that the platform has aborted", () => {
   /** Runs a step that hangs at this crash point until the code has continued with its fallback. */

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { operator, probeEnv, reaches } from "../harness.ts";
 import { errorOf, runLab } from "../lab.ts";
 import { back, effect, ended, failed, ONCE, resolve, retry, undo } from "../operate/operating.ts";
-import { refuse } from "../pass/refuse.ts";
+import { refuse } from "../replay/refuse.ts";
 
 describe("An undo", () => {
   it("W19 an undo that failed at a read undoes the effects once the read succeeds, although the code catches the read's failure", async () => {

@@ -238,21 +238,21 @@ export const DOOR = mutantsOf("door", {
   },
   "an effect that is not awaited is not reported": {
     file: "packages/millrace/src/workflow/entrypoint.ts",
-    find: "for (const label of pass.guarded.floating) advise",
+    find: "for (const label of replay.guarded.floating) advise",
     put: "for (const label of [] as string[]) advise",
-    killedBy: "test/engine/pass/advice.test.ts",
+    killedBy: "test/engine/replay/advice.test.ts",
   },
   "an ignored key is not reported": {
     file: "packages/millrace/src/guard/call.ts",
     find: 'if (definition.effect === "keyed" && !isRead)',
     put: 'if (definition.effect === "keyed" && isRead && !isRead)',
-    killedBy: "test/engine/pass/advice.test.ts",
+    killedBy: "test/engine/replay/advice.test.ts",
   },
   "a fetch between steps is not reported": {
-    file: "packages/millrace/src/pass/advice.ts",
+    file: "packages/millrace/src/replay/advice.ts",
     find: "if (run) advise(run,",
     put: "if (run && !run) advise(run,",
-    killedBy: "test/engine/pass/advice.test.ts",
+    killedBy: "test/engine/replay/advice.test.ts",
   },
   "a failed attempt writes no log line": {
     file: "packages/millrace/src/observe/log/instances.ts",

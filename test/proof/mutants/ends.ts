@@ -10,7 +10,7 @@ export const ENDS = mutantsOf("ends", {
     file: "packages/millrace/src/workflow/step-attempts.ts",
     find: "error instanceof NonRetryableError || isByName(error)",
     put: "error instanceof NonRetryableError",
-    killedBy: "test/engine/pass/final-errors.test.ts",
+    killedBy: "test/engine/replay/final-errors.test.ts",
   },
   "an error of the platform itself is caught as the error of a step": {
     file: "packages/millrace/src/workflow/platform.ts",

@@ -1,14 +1,14 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the searched text is source, with the placeholders of its SQL.
 import { mutantsOf } from "./mutant.ts";
 
-const PASS = "packages/millrace/src/pass/pass.ts";
+const PASS = "packages/millrace/src/replay/replay.ts";
 const EFFECT = "packages/millrace/src/guard/effect.ts";
 const LEASE = "packages/millrace/src/guard/claim.ts";
 
 /** Effects that happen too often or not at all, and replays that take another branch than the one before. */
 export const GUARD = mutantsOf("guard", {
   "an attempt does not check whether its step is already done": {
-    file: "packages/millrace/src/pass/inbox.ts",
+    file: "packages/millrace/src/replay/inbox.ts",
     find: "if (platformAttempt <= 1 && this.#isFirst && !this.#entries) return undefined;",
     put: "if (platformAttempt > 0) return undefined;",
     killedBy: "random",
@@ -33,7 +33,7 @@ export const GUARD = mutantsOf("guard", {
   },
   "a lookup is skipped before a repeat": {
     file: EFFECT,
-    find: 'if ((claimed.repeats || pass.inbox.isSetBack) && definition.effect === "lookup") {',
+    find: 'if ((claimed.repeats || replay.inbox.isSetBack) && definition.effect === "lookup") {',
     put: 'if (!claimed.repeats && definition.effect === "lookup") {',
     killedBy: "random",
   },
@@ -57,87 +57,87 @@ export const GUARD = mutantsOf("guard", {
   },
   "an effect starts after a caught failure that has no record": {
     file: "packages/millrace/src/guard/effect.ts",
-    find: "if (!(await pass.mayBegin(step))) return { held: true };",
+    find: "if (!(await replay.mayBegin(step))) return { held: true };",
     put: "",
     killedBy: "test/proof/cases.test.ts",
   },
   "an effect after a caught failure starts although its run is paused": {
     file: "packages/millrace/src/guard/effect.ts",
-    find: "if (!(await pass.mayBegin(step))) return { held: true };",
-    put: "await pass.mayBegin(step);",
-    killedBy: "test/engine/pass/held-back.test.ts",
+    find: "if (!(await replay.mayBegin(step))) return { held: true };",
+    put: "await replay.mayBegin(step);",
+    killedBy: "test/engine/replay/held-back.test.ts",
   },
   "a long error message is complete in the first replay, and truncated in later ones": {
     file: PASS,
     find: "throw asRemembered(error);",
     put: "throw error;",
-    killedBy: "test/engine/pass/caught-words.test.ts",
+    killedBy: "test/engine/replay/caught-words.test.ts",
   },
   "a run waits for its resume because of an outdated status": {
     file: "packages/millrace/src/workflow/holds.ts",
-    find: "const wanted = await this.#steps.reading({ label, guarded }, () => this.#pass.run.askWanted());",
-    put: "const wanted = await this.#pass.run.wanted(true);",
+    find: "const wanted = await this.#steps.reading({ label, guarded }, () => this.#replay.run.askWanted());",
+    put: "const wanted = await this.#replay.run.wanted(true);",
     killedBy: "test/engine/operate/pause.test.ts",
   },
   "a run continues, or waits for its resume, although another run has started": {
-    file: "packages/millrace/src/pass/which-run.ts",
+    file: "packages/millrace/src/replay/which-run.ts",
     find: 'if (run !== ((await this.heard()) ?? run)) return "stopped";',
     put: "",
     killedBy: "test/engine/operate/restart.test.ts",
   },
   "an effect starts under a key that was claimed while its run was paused": {
     file: "packages/millrace/src/guard/effect.ts",
-    find: 'if ((await pass.run.wanted()) !== "goes on") return heldBack(holding, claimed.repeats);',
+    find: 'if ((await replay.run.wanted()) !== "goes on") return heldBack(holding, claimed.repeats);',
     put: "",
-    killedBy: "test/engine/pass/held-back.test.ts",
+    killedBy: "test/engine/replay/held-back.test.ts",
   },
   "a key that may have been used is released as unused": {
     file: "packages/millrace/src/guard/effect.ts",
     find: 'repeats ? "expired" : "failed"',
     put: '"failed"',
-    killedBy: "test/engine/pass/held-back.test.ts",
+    killedBy: "test/engine/replay/held-back.test.ts",
   },
   "events of a restart replace the entries that the run wrote meanwhile": {
     file: "packages/millrace/src/store/instances/run.ts",
     find: "return sql`json_patch(json_patch(coalesce(caught, '{}'), ${forgotten}), ${more})`;",
     put: "return forgotten && more;",
-    killedBy: "test/engine/pass/held-back.test.ts",
+    killedBy: "test/engine/replay/held-back.test.ts",
   },
   "a recorded caught failure has no record of the earlier outcomes": {
-    file: "packages/millrace/src/pass/history.ts",
+    file: "packages/millrace/src/replay/history.ts",
     find: "[...newest, ...begun]",
     put: "newest",
     // A race won by a refusal, with a loser that is recorded during the next step, while the process dies.
-    killedBy: "test/engine/pass/gone-on.test.ts",
+    killedBy: "test/engine/replay/gone-on.test.ts",
   },
   "a claim that may have no outcome counts as a record of a caught failure": {
-    file: "packages/millrace/src/pass/course.ts",
+    file: "packages/millrace/src/replay/course.ts",
     find: "const since = this.#saidUntil;",
     put: "const since = this.#basis.at;",
     // Two consecutive refusals, before the fallback.
-    killedBy: "test/engine/pass/gone-on.test.ts",
+    killedBy: "test/engine/replay/gone-on.test.ts",
   },
   "a claim of an earlier replay counts as a record of a caught failure": {
-    file: "packages/millrace/src/pass/history.ts",
+    file: "packages/millrace/src/replay/history.ts",
     find: "return this.#caught.has(label) && this.#kept.has(label);",
     put: "return this.#caught.has(label);",
     // Two consecutive refusals, with a process death in the second.
-    killedBy: "test/engine/pass/gone-on.test.ts",
+    killedBy: "test/engine/replay/gone-on.test.ts",
   },
   "the code receives step results in the order of this replay": {
-    file: "packages/millrace/src/pass/course.ts",
+    file: "packages/millrace/src/replay/course.ts",
     find: "return index >= 0 ? index : this.#held.length;",
     put: "return 0;",
     killedBy: "random",
   },
   "a run is complete while one of its effects is running": {
-    file: "packages/millrace/src/pass/guarded.ts",
+    file: "packages/millrace/src/replay/guarded.ts",
     find: "while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);",
     put: "",
     killedBy: "random",
   },
   "branches continue after the end of the code": {
-    file: "packages/millrace/src/pass/course.ts",
+    file: "packages/millrace/src/replay/course.ts",
     find: "this.#over = true;",
     put: "",
     // The model leaves the progress of a part that the code did not await open: the programs cannot detect this bug.
@@ -145,24 +145,24 @@ export const GUARD = mutantsOf("guard", {
   },
   "a replay after a crash stops before the position of the previous replay": {
     file: "packages/millrace/src/workflow/entrypoint.ts",
-    find: ".finally(() => pass.catchUp())",
+    find: ".finally(() => replay.catchUp())",
     put: "",
     // A crash within a few milliseconds of a lost race: about one in some thousands of random programs with killed processes reaches it.
-    killedBy: "test/engine/pass/races.test.ts",
+    killedBy: "test/engine/replay/races.test.ts",
   },
   "an undo receives the failure of a read that succeeded in the run before the failed one": {
-    file: "packages/millrace/src/pass/history.ts",
+    file: "packages/millrace/src/replay/history.ts",
     find: "if (label in left && !failedFor.has(label)) this.#caught.delete(label);",
     put: "if (label === undefined && failedFor.has(label)) this.#caught.delete(label);",
     // A run that fails because of a read which had succeeded before, and is undone: three random programs of eight thousand reached it.
     killedBy: "test/engine/operate/undo-retried.test.ts",
   },
   "outcomes that an ended replay did not receive are received in the order of their records": {
-    file: "packages/millrace/src/pass/history.ts",
+    file: "packages/millrace/src/replay/history.ts",
     find: "for (const { label } of done) if (!this.#open.has(label)) order.add(label);",
     put: "",
     // A loser recorded before the winner, and received after it: one random program of ten thousand reached it.
-    killedBy: "test/engine/pass/races.test.ts",
+    killedBy: "test/engine/replay/races.test.ts",
   },
   "parallel items store their large outputs under one name": {
     file: "packages/millrace/src/guard/record.ts",
@@ -180,6 +180,6 @@ export const GUARD = mutantsOf("guard", {
     file: "packages/millrace/src/workflow/entrypoint.ts",
     find: "await platform.followed(platform.whenDone());",
     put: "await platform.whenDone();",
-    killedBy: "test/engine/pass/left-behind.test.ts",
+    killedBy: "test/engine/replay/left-behind.test.ts",
   },
 });

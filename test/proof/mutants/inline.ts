@@ -1,11 +1,11 @@
 import { mutantsOf } from "./mutant.ts";
 
-const INLINE = "packages/millrace/src/pass/inline.ts";
+const INLINE = "packages/millrace/src/replay/inline.ts";
 const PLATFORM = "packages/millrace/src/workflow/platform.ts";
-const IN_PASS = "packages/millrace/src/pass/inline.ts";
-const INBOX = "packages/millrace/src/pass/inbox.ts";
+const IN_PASS = "packages/millrace/src/replay/inline.ts";
+const INBOX = "packages/millrace/src/replay/inbox.ts";
 const PASSES = "packages/millrace/src/recorder/recorder.ts";
-const killedBy = "test/engine/pass/inline/steps.test.ts";
+const killedBy = "test/engine/replay/inline/steps.test.ts";
 
 /** Steps that a replay executes inline without permission, or without a record. */
 export const INLINE_STEPS = mutantsOf("inline", {
@@ -29,12 +29,12 @@ export const INLINE_STEPS = mutantsOf("inline", {
   },
   "two replays of an instance both count as the first": {
     file: PASSES,
-    find: "(known ?? pass) === pass",
-    put: 'pass !== ""',
+    find: "(known ?? replay) === replay",
+    put: 'replay !== ""',
     killedBy,
   },
   "a branch's result is not available to the other branches": {
-    file: "packages/millrace/src/pass/course.ts",
+    file: "packages/millrace/src/replay/course.ts",
     find: "this.#beyond ||= this.#underWay.size === 0 && this.#anew.has(settlement.label);",
     put: "this.#beyond ||= this.#anew.has(settlement.label);",
     killedBy,
@@ -47,8 +47,8 @@ export const INLINE_STEPS = mutantsOf("inline", {
   },
   "an inline attempt does not count as an attempt": {
     file: PLATFORM,
-    find: "attempt === 1 && inPass",
-    put: "attempt === 0 && inPass",
+    find: "attempt === 1 && endedInline",
+    put: "attempt === 0 && endedInline",
     killedBy,
   },
   "the platform is not informed of an unknown outcome of an inline step": {
@@ -70,7 +70,7 @@ export const INLINE_STEPS = mutantsOf("inline", {
     killedBy,
   },
   "an effect that is only in the replay's memory can be undone": {
-    file: "packages/millrace/src/pass/inline.ts",
+    file: "packages/millrace/src/replay/inline.ts",
     find: "return !effect.undoable ||",
     put: "return effect !== undefined ||",
     killedBy,
@@ -85,17 +85,17 @@ export const INLINE_STEPS = mutantsOf("inline", {
     file: "packages/millrace/src/operate/carry-out/end-run.ts",
     find: "return steps.length === 0 || (await query(env.DB, selectInline(id))).length > 0;",
     put: "return steps.length === 0 && (await query(env.DB, selectInline(id))).length > 9;",
-    killedBy: "test/engine/pass/inline/steered.test.ts",
+    killedBy: "test/engine/replay/inline/steered.test.ts",
   },
   "another replay's new record counts as this replay's own": {
-    file: "packages/millrace/src/pass/course.ts",
+    file: "packages/millrace/src/replay/course.ts",
     find: "this.#anew.delete(label);",
     put: "this.#anew.has(label);",
     killedBy,
   },
   "another replay's claim counts as this replay's own": {
     file: "packages/millrace/src/guard/claim.ts",
-    find: "pass.inbox.noteOther(step);",
+    find: "replay.inbox.noteOther(step);",
     put: "",
     killedBy,
   },
@@ -113,13 +113,13 @@ export const INLINE_STEPS = mutantsOf("inline", {
   },
   "a step of the platform does not start a new sequence of inline steps": {
     file: PLATFORM,
-    find: "this.#pass.inline.noteStep();",
+    find: "this.#replay.inline.noteStep();",
     put: "",
     killedBy,
   },
   "another replay's existing record counts as this replay's own": {
     file: INBOX,
-    find: 'else if (seen.state === "done" && !seen.token.startsWith(this.#pass)) this.course.noteOther(step.label);',
+    find: 'else if (seen.state === "done" && !seen.token.startsWith(this.#replay)) this.course.noteOther(step.label);',
     put: "",
     killedBy,
   },

@@ -50,7 +50,7 @@ export const OPERATORS = mutantsOf("operators", {
     // The row and the record each contain the fact: one without the other still refuses.
     find: "${wentOn === undefined && again === null ? 1 : 0} AND NOT EXISTS (${wentOnFrom(id, named)})`;",
     put: "${again === null ? 1 : 0}`;",
-    killedBy: "test/engine/pass/caught.test.ts",
+    killedBy: "test/engine/replay/caught.test.ts",
   },
   "a retry starts a run while another one is active": {
     file: RUN,
@@ -72,27 +72,27 @@ export const OPERATORS = mutantsOf("operators", {
     killedBy: "test/engine/intake/intake.test.ts",
   },
   "a cancelled run starts its next step": {
-    file: "packages/millrace/src/pass/which-run.ts",
+    file: "packages/millrace/src/replay/which-run.ts",
     find: 'if (undo !== null || status === "terminated" || isClosed(this.#standing)) return "stopped";',
     put: "",
     killedBy: "test/engine/operate/cancel.test.ts",
   },
   "a paused run starts its next step": {
-    file: "packages/millrace/src/pass/which-run.ts",
+    file: "packages/millrace/src/replay/which-run.ts",
     find: 'return status === "paused" ? "paused" : "goes on";',
     put: 'return "goes on";',
     killedBy: "test/engine/operate/pause.test.ts",
   },
   "a run does not check after a wait whether it is paused": {
-    file: "packages/millrace/src/pass/inbox.ts",
+    file: "packages/millrace/src/replay/inbox.ts",
     find: "    this.run.noteWaited();\n",
     put: "",
     killedBy: "test/engine/operate/pause.test.ts",
   },
   "a failed attempt is repeated although the run is paused": {
     file: "packages/millrace/src/workflow/platform.ts",
-    find: "this.#pass.run.wanted(number > 1)",
-    put: "(number > 1 ? 'goes on' : this.#pass.run.wanted())",
+    find: "this.#replay.run.wanted(number > 1)",
+    put: "(number > 1 ? 'goes on' : this.#replay.run.wanted())",
     killedBy: "test/engine/operate/pause.test.ts",
   },
   "a cancel starts the undo while an effect is running": {
@@ -282,7 +282,7 @@ export const OPERATORS = mutantsOf("operators", {
     killedBy: "test/engine/operate/retry.test.ts",
   },
   "an instance that was closed while running starts the next step": {
-    file: "packages/millrace/src/pass/which-run.ts",
+    file: "packages/millrace/src/replay/which-run.ts",
     find: " || isClosed(this.#standing)",
     put: "",
     killedBy: "test/engine/operate/close.test.ts",

@@ -44,7 +44,7 @@ export const SKIPS = mutantsOf("operators", {
   },
   "an operator's refused output remains stored": {
     file: "packages/millrace/src/guard/skipped.ts",
-    find: "  await pass.recorder.refuseSkip({ key, epoch, run: await pass.run.number() });\n",
+    find: "  await replay.recorder.refuseSkip({ key, epoch, run: await replay.run.number() });\n",
     put: "",
     killedBy: REFUSED_TEST,
   },
@@ -85,7 +85,7 @@ export const SKIPS = mutantsOf("operators", {
     killedBy: "test/engine/operate/undo-skip-refused.test.ts",
   },
   "an error suggests to enter an output when there is no record": {
-    file: "packages/millrace/src/pass/failure.ts",
+    file: "packages/millrace/src/replay/failure.ts",
     find: '(state === "failed" && course.hasSettled(labelOf(step, item), false))',
     put: 'state === "failed"',
     killedBy: REFUSED_TEST,

@@ -4,11 +4,11 @@ import { codeOf, messageOf } from "../contract/errors.ts";
 import type { Params } from "../contract/params.ts";
 import { CHILD_PREFIX, codeLabelOf, labelOf, ownStep } from "../contract/step-names.ts";
 import type { RecordedEntry, RunRecord } from "../inspect/record.ts";
-import { NAMING_MS } from "../pass/course.ts";
-import type { Pass } from "../pass/pass.ts";
-import type { StepCall } from "../pass/step-call.ts";
+import { NAMING_MS } from "../replay/course.ts";
+import type { Replay } from "../replay/replay.ts";
+import type { StepCall } from "../replay/step-call.ts";
 import { SKIPPED } from "../store/inbox/outcome.ts";
-import { passThrough } from "../workflow/entrypoint.ts";
+import { replayOnce } from "../workflow/entrypoint.ts";
 import type { Taking } from "../workflow/taking.ts";
 import type { AnyWorkflow, Deployment } from "../workflow/workflow.ts";
 import { type Between, betweenSteps, type Code } from "./between.ts";
@@ -71,27 +71,27 @@ export async function walkRecord(
   }
   const called = new Map<string, Called>();
   const walk = new Recorded(record, vars, (step, says) => find("unknown", step, says, false));
-  let pass: Pass | undefined;
-  const watch = (taking: Taking, of: Pass) => {
-    pass = of;
+  let replay: Replay | undefined;
+  const watch = (taking: Taking, of: Replay) => {
+    replay = of;
     return watched(taking, called, code);
   };
   const code: Code = { workflow, after: null };
   const watchedCode = between ? betweenSteps(definition, between, code) : definition;
   const event = { payload: record.envelope as Params, instanceId: id, timestamp: new Date(), workflowName: workflow };
   const given = { env: walk.env, event: { ...event, payload: { ...event.payload, version } }, steps: walk.steps, deployment, watch };
-  const replay = passThrough(watchedCode, given).then(
+  const replaying = replayOnce(watchedCode, given).then(
     () => ({}),
     (error: unknown) => ({ error }),
   );
-  const end = await Promise.race([replay, walk.untilQuiet(() => pass?.course.missed() !== undefined)]);
+  const end = await Promise.race([replaying, walk.untilQuiet(() => replay?.course.missed() !== undefined)]);
   const { step = "", ...failure } = walk.failure ?? {};
   if (end && "error" in end) find(failure.code ?? codeOf(end.error) ?? "failed", step, failure.message ?? messageOf(end.error));
-  const missed = pass?.course.missed();
-  const isAsFar = end !== undefined || (record.run === 1 && pass !== undefined && isAtRest(record, pass.course.unheard));
-  const isGone = (label: string) => (isAsFar ? pass?.course.hasBegun(label) === false : label === missed);
+  const missed = replay?.course.missed();
+  const isAsFar = end !== undefined || (record.run === 1 && replay !== undefined && isAtRest(record, replay.course.unheard));
+  const isGone = (label: string) => (isAsFar ? replay?.course.hasBegun(label) === false : label === missed);
   for (const one of differences(record, called, isGone)) find(one.code, one.step, one.says);
-  if (end === undefined && pass?.course.unheard.length === 0)
+  if (end === undefined && replay?.course.unheard.length === 0)
     find("unknown", "", "The code waits for something other than a step, such as a fetch, so its further steps are unknown.", false);
   // After a difference or an unknown value, the code has not come as far as the recorded run.
   if (findings.length === 0)

@@ -1,11 +1,11 @@
-import type { Pass } from "../pass/pass.ts";
-import type { StepCall } from "../pass/step-call.ts";
+import type { Replay } from "../replay/replay.ts";
+import type { StepCall } from "../replay/step-call.ts";
 import type { Attempt } from "../store/inbox/entry.ts";
 import type { StepDefinition, Writes } from "./step.ts";
 
 /** An effect that a workflow requests: its step call, definition, input and the writes stored with its outcome. */
 export interface Effect<Input, Output> {
-  readonly pass: Pass;
+  readonly replay: Replay;
   readonly step: StepCall;
   readonly definition: StepDefinition<Input, Output>;
   readonly input: Input;

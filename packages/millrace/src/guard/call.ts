@@ -3,31 +3,31 @@ import { type Duration, durationInWords, durationMs } from "../contract/duration
 import { MillraceError, messageOf } from "../contract/errors.ts";
 import { upstreamKey } from "../contract/ids.ts";
 import { tracedCall } from "../observe/traces/call.ts";
-import { advise } from "../pass/advice.ts";
-import type { Pass } from "../pass/pass.ts";
-import type { StepCall } from "../pass/step-call.ts";
+import { advise } from "../replay/advice.ts";
+import type { Replay } from "../replay/replay.ts";
+import type { StepCall } from "../replay/step-call.ts";
 import type { EffectAttempt } from "./attempt.ts";
 import { DEFAULT_TIMEOUT, type EffectCall, type Reporting } from "./step.ts";
 
 export function callOf<Input, Output>(
-  { pass, step, definition, attempt, nth, input }: EffectAttempt<Input, Output>,
+  { replay, step, definition, attempt, nth, input }: EffectAttempt<Input, Output>,
   signal: AbortSignal,
 ): EffectCall<Input> {
-  const { env, envelope: trace } = pass;
+  const { env, envelope: trace } = replay;
   const own = definition.effect === "keyed" ? definition.key?.(input) : undefined;
   const key = own ?? upstreamKey(env.MILLRACE_KEY, attempt.key);
   noteEffect({ class: definition.effect, key, asks: false });
-  const { progress } = reportingOf(pass, step, nth);
-  return { input, key, signal, trace, fetch: fetchWithin(pass, signal), env: env as unknown as Cloudflare.Env, progress };
+  const { progress } = reportingOf(replay, step, nth);
+  return { input, key, signal, trace, fetch: fetchWithin(replay, signal), env: env as unknown as Cloudflare.Env, progress };
 }
 
-export function reportingOf(pass: Pass, step: StepCall, nth: number): Reporting {
-  return { progress: (report) => pass.progress.report(step, nth, report) };
+export function reportingOf(replay: Replay, step: StepCall, nth: number): Reporting {
+  return { progress: (report) => replay.progress.report(step, nth, report) };
 }
 
 /** Runs an effect. Advises the author if the step is `keyed` and its code did not read the key. */
 export function noteKeyRead<Input, Output>(own: EffectAttempt<Input, Output>): (signal: AbortSignal) => Promise<Output> {
-  const { pass, step, definition } = own;
+  const { replay, step, definition } = own;
   return async (signal) => {
     let isRead = false;
     const { key, ...call } = callOf(own, signal);
@@ -38,7 +38,7 @@ export function noteKeyRead<Input, Output>(own: EffectAttempt<Input, Output>): (
         return key;
       },
     });
-    if (definition.effect === "keyed" && !isRead) advise(pass, step.name, KEY_UNREAD);
+    if (definition.effect === "keyed" && !isRead) advise(replay, step.name, KEY_UNREAD);
     return output;
   };
 }
@@ -46,7 +46,7 @@ export function noteKeyRead<Input, Output>(own: EffectAttempt<Input, Output>): (
 const KEY_UNREAD =
   "The step is keyed, but its code did not read `key`: send it to the upstream as the idempotency key. If the upstream identifies the effect by your own id, return that id from the step's `key`. Otherwise give the step another effect class.";
 
-function fetchWithin({ envelope: trace, inline }: Pass, signal: AbortSignal): typeof fetch {
+function fetchWithin({ envelope: trace, inline }: Replay, signal: AbortSignal): typeof fetch {
   return (input, init) => {
     inline.noteCall();
     const request = new Request(input, init);

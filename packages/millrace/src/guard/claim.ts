@@ -5,8 +5,8 @@ import { isDefiniteRefusal, MillraceError, readable } from "../contract/errors.t
 import { redact } from "../contract/redact.ts";
 import { beginning } from "../contract/text.ts";
 import { logDoubt } from "../observe/log/instances.ts";
-import { describeFailure } from "../pass/failure.ts";
 import type { RecorderClient } from "../recorder/client.ts";
+import { describeFailure } from "../replay/failure.ts";
 import { ASKED } from "../store/inbox/classes.ts";
 import { type Attempt, type Entry, isLeftAlone } from "../store/inbox/entry.ts";
 import type { EffectAttempt } from "./attempt.ts";
@@ -26,19 +26,19 @@ type Claimed = { attempt: Attempt; repeats: boolean; askedAt: number } | Settled
 
 /** Claims the key before the effect. Waits as long as another attempt holds the claim and extends the claim's lease. */
 export async function claimEffect<Input, Output>(own: EffectAttempt<Input, Output>): Promise<Claimed> {
-  const { pass, step } = own;
+  const { replay, step } = own;
   let { attempt } = own;
   for (;;) {
     const askedAt = Date.now();
-    const beganAt = pass.inline.beganAt(step.label);
-    const { mine, entry, standing } = await pass.recorder.claim({ ...attempt, beganAt }, LEASE_MS, shownInput(own));
+    const beganAt = replay.inline.beganAt(step.label);
+    const { mine, entry, standing } = await replay.recorder.claim({ ...attempt, beganAt }, LEASE_MS, shownInput(own));
     if (entry === null) {
       // Another replay of the run has written records since this replay started, so this replay reads those records first.
-      await pass.inbox.assertSameSteps(step);
+      await replay.inbox.assertSameSteps(step);
       attempt = { ...attempt, aloneAs: null };
       continue;
     }
-    pass.inbox.noteEntry(step, entry.generation, standing, askedAt);
+    replay.inbox.noteEntry(step, entry.generation, standing, askedAt);
     if (mine) return { attempt: { ...attempt, epoch: entry.epoch }, repeats: entry.repeats === 1, askedAt };
     const settled = await settledIn(own, entry);
     if (settled) return settled;
@@ -50,13 +50,13 @@ export async function claimEffect<Input, Output>(own: EffectAttempt<Input, Outpu
  * Settles a claim from an earlier deployment, in which the step's class required claims. Waits as long as the holder extends the claim's
  * lease. If the lease expires, the outcome is unknown. Returns undefined if the attempt may run its effect.
  */
-export async function settleClaim(own: Pick<EffectAttempt<never, never>, "pass" | "step" | "attempt">): Promise<Settled | undefined> {
-  const { pass, step, attempt } = own;
+export async function settleClaim(own: Pick<EffectAttempt<never, never>, "replay" | "step" | "attempt">): Promise<Settled | undefined> {
+  const { replay, step, attempt } = own;
   for (;;) {
     const askedAt = Date.now();
-    const { entry, standing } = await pass.recorder.claim(attempt, LEASE_MS, null);
+    const { entry, standing } = await replay.recorder.claim(attempt, LEASE_MS, null);
     if (entry === null) return undefined;
-    pass.inbox.noteEntry(step, entry.generation, standing, askedAt);
+    replay.inbox.noteEntry(step, entry.generation, standing, askedAt);
     const settled = await settledIn(own, entry);
     if (settled || entry.state !== "claimed") return settled;
   }
@@ -72,12 +72,12 @@ export function isToSettle(entry: Entry | undefined): boolean {
  * only after a pause of at most 1 s.
  */
 async function settledIn(
-  { pass, step, attempt }: Pick<EffectAttempt<never, never>, "pass" | "step" | "attempt">,
+  { replay, step, attempt }: Pick<EffectAttempt<never, never>, "replay" | "step" | "attempt">,
   entry: Entry,
 ): Promise<Settled | undefined> {
   if (entry.state === "done") {
-    pass.inbox.noteOther(step);
-    return { outcome: resultOf(pass.instanceId, entry) };
+    replay.inbox.noteOther(step);
+    return { outcome: resultOf(replay.instanceId, entry) };
   }
   if (entry.state === "confirmed") return { confirmed: entry };
   if (entry.state === "in_doubt") return { outcome: inDoubt({ ...attempt.key, generation: entry.generation }) };
@@ -115,12 +115,12 @@ interface Lease {
  * an error the claim of a `once` ends as `in_doubt`.
  */
 export async function underLease<Input, Output>(
-  { pass, step, attempt, nth, begunAt, definition }: EffectAttempt<Input, Output>,
+  { replay, step, attempt, nth, begunAt, definition }: EffectAttempt<Input, Output>,
   askedAt: number,
   effect: (lease: Lease) => Promise<Output>,
 ): Promise<{ output: Output } | { outcome: StepOutcome }> {
-  await crashPoint("W01 claimed, effect not started", pass.instanceId);
-  const heartbeat = startHeartbeat(pass.recorder, attempt, durationMs(definition.timeout ?? DEFAULT_TIMEOUT), askedAt);
+  await crashPoint("W01 claimed, effect not started", replay.instanceId);
+  const heartbeat = startHeartbeat(replay.recorder, attempt, durationMs(definition.timeout ?? DEFAULT_TIMEOUT), askedAt);
   let acts = false;
   const goOn = async (to: "ask" | "act") => {
     await heartbeat.hold();
@@ -134,9 +134,9 @@ export async function underLease<Input, Output>(
     if (isSimulatedDeath(error)) throw error;
     const ending = endingOf(definition, error, acts);
     const failure = describeFailure(step.label, nth, error);
-    await pass.recorder.giveUp(attempt, ending, JSON.stringify(failure));
+    await replay.recorder.giveUp(attempt, ending, JSON.stringify(failure));
     if (ending !== "in_doubt") throw error;
-    logDoubt(pass, failure, attempt.key, error);
+    logDoubt(replay, failure, attempt.key, error);
     return { outcome: inDoubt(attempt.key) };
   } finally {
     heartbeat.stop();

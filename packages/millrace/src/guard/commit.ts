@@ -1,10 +1,10 @@
 import type { Duration } from "../contract/duration.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
 import type { EntryKey } from "../contract/ids.ts";
-import { describeFailure } from "../pass/failure.ts";
-import type { Pass } from "../pass/pass.ts";
-import type { StepCall } from "../pass/step-call.ts";
-import { patiently } from "../pass/which-run.ts";
+import { describeFailure } from "../replay/failure.ts";
+import type { Replay } from "../replay/replay.ts";
+import type { StepCall } from "../replay/step-call.ts";
+import { patiently } from "../replay/which-run.ts";
 import { reportingOf } from "./call.ts";
 import { isToSettle, settleClaim } from "./claim.ts";
 import { inDoubt, type PackedOutput, resultOf, type StepOutcome } from "./output.ts";
@@ -13,7 +13,7 @@ import { isSkipped, recordGiven, recordSkipped } from "./skipped.ts";
 import { assertNotGivenUp, type Commit, DEFAULT_TIMEOUT, type Reporting, type Writes } from "./step.ts";
 
 interface CommitStep {
-  readonly pass: Pass;
+  readonly replay: Replay;
   readonly step: StepCall;
   /** Returns the writes for a commit that an operator skipped. Default: no writes. */
   readonly skipped?: () => Writes;
@@ -26,21 +26,21 @@ interface CommitStep {
  * replaces the commit's own output.
  */
 export async function attemptCommit<Output>(
-  { pass, step, skipped }: CommitStep,
+  { replay, step, skipped }: CommitStep,
   nth: number,
   make: (call: Reporting, key: EntryKey) => Commit<Output> | Promise<Commit<Output>>,
   timeout: Duration = DEFAULT_TIMEOUT,
 ): Promise<StepOutcome> {
   const begunAt = Date.now();
-  const earlier = await pass.inbox.earlier(step, nth);
-  if (earlier?.state === "done") return resultOf(pass.instanceId, earlier);
-  pass.run.assertNotComplete();
-  if (earlier && isSkipped(earlier)) return recordSkipped({ pass, step }, earlier, { class: "commit", writes: skipped });
-  const own = { pass, step, attempt: { ...pass.inbox.attempt(step, "commit", earlier?.generation), epoch: earlier?.epoch ?? 1 } };
+  const earlier = await replay.inbox.earlier(step, nth);
+  if (earlier?.state === "done") return resultOf(replay.instanceId, earlier);
+  replay.run.assertNotComplete();
+  if (earlier && isSkipped(earlier)) return recordSkipped({ replay, step }, earlier, { class: "commit", writes: skipped });
+  const own = { replay, step, attempt: { ...replay.inbox.attempt(step, "commit", earlier?.generation), epoch: earlier?.epoch ?? 1 } };
   if (earlier?.state === "in_doubt") return inDoubt(own.attempt.key);
   const settled = earlier?.state === "confirmed" ? { confirmed: earlier } : isToSettle(earlier) ? await settleClaim(own) : undefined;
   if (settled && "outcome" in settled) return settled.outcome;
-  const { output, ...writes } = asWrites(await make(reportingOf(pass, step, nth), own.attempt.key), step.label);
+  const { output, ...writes } = asWrites(await make(reportingOf(replay, step, nth), own.attempt.key), step.label);
   assertNotGivenUp(begunAt, timeout);
   if (!settled) return record(own, output as Output, () => writes);
   return recordGiven(own, settled.confirmed, { output, ...writes });
@@ -57,25 +57,25 @@ interface Unheard {
  * The outcome of a step that the platform gave up. A commit may have been written all the same, so its output is returned. A `once`
  * effect remains unknown, as its claim records.
  */
-export async function unheardOutcome(pass: Pass, { step, hangs, error }: Unheard): Promise<PackedOutput | undefined> {
-  if (step.commits) return writtenBy(pass, step as StepCall, hangs);
-  if (step.name !== undefined && step.item !== undefined) await doubtHanging(pass, step as StepCall, hangs, error);
+export async function unheardOutcome(replay: Replay, { step, hangs, error }: Unheard): Promise<PackedOutput | undefined> {
+  if (step.commits) return writtenBy(replay, step as StepCall, hangs);
+  if (step.name !== undefined && step.item !== undefined) await doubtHanging(replay, step as StepCall, hangs, error);
   return undefined;
 }
 
 /** The output of a commit that the platform gave up. A fence stops an attempt that still hangs from writing later. */
-async function writtenBy(pass: Pass, step: StepCall, hangs: boolean): Promise<PackedOutput | undefined> {
-  const { inbox } = pass;
+async function writtenBy(replay: Replay, step: StepCall, hangs: boolean): Promise<PackedOutput | undefined> {
+  const { inbox } = replay;
   const entry = await patiently(async () => {
     const seen = (await inbox.entries(hangs)).findLast((one) => one.step === step.name && one.item === step.item);
-    if (hangs) return pass.recorder.fence({ ...inbox.attempt(step, "commit", seen?.generation), aloneAs: null });
+    if (hangs) return replay.recorder.fence({ ...inbox.attempt(step, "commit", seen?.generation), aloneAs: null });
     return seen && inbox.whole(seen);
   });
-  return entry?.state === "done" ? resultOf(pass.instanceId, entry) : undefined;
+  return entry?.state === "done" ? resultOf(replay.instanceId, entry) : undefined;
 }
 
-async function doubtHanging(pass: Pass, { name, item, label }: StepCall, hangs: boolean, error: unknown): Promise<void> {
-  const { instanceId, recorder, inbox } = pass;
+async function doubtHanging(replay: Replay, { name, item, label }: StepCall, hangs: boolean, error: unknown): Promise<void> {
+  const { instanceId, recorder, inbox } = replay;
   const isClaimed = async () => (await inbox.entries()).some((one) => one.step === name && one.item === item && one.state === "claimed");
   if (!hangs && !(await patiently(isClaimed))) return;
   const failure = describeFailure(label, 1, new MillraceError("in_doubt", messageOf(error)));

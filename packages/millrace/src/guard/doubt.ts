@@ -3,7 +3,7 @@ import { codeOf, type ErrorCode, MillraceError, messageOf } from "../contract/er
 import { digest, parseEntryKey } from "../contract/ids.ts";
 import { beginning } from "../contract/text.ts";
 import { logDoubt } from "../observe/log/instances.ts";
-import { type Answered, describeFailure } from "../pass/failure.ts";
+import { type Answered, describeFailure } from "../replay/failure.ts";
 import type { Seen } from "../store/inbox/entry.ts";
 import type { Effect, EffectAttempt } from "./attempt.ts";
 import { shownInput } from "./claim.ts";
@@ -36,16 +36,16 @@ export function isDoubtEvent(type: string): boolean {
  * not repeated automatically. Returns undefined if the effect's entry, or a later entry, exists.
  */
 export async function putBackInDoubt<Input, Output>(
-  { pass, step, definition, input }: Effect<Input, Output>,
+  { replay, step, definition, input }: Effect<Input, Output>,
   doubted: string,
   nth: number,
 ): Promise<StepOutcome | undefined> {
   const key = parseEntryKey(doubted);
-  const entries = await pass.inbox.entries(true);
+  const entries = await replay.inbox.entries(true);
   const isThere = ({ step: name, item, generation }: Seen) => name === key?.step && item === key.item && generation >= key.generation;
   if (key === undefined || entries.some(isThere)) return undefined;
-  const attempt = { ...pass.inbox.attempt(step, definition.effect, key.generation), key };
-  return insertDoubt({ pass, step, definition, input, attempt, nth }, ENTRY_GONE);
+  const attempt = { ...replay.inbox.attempt(step, definition.effect, key.generation), key };
+  return insertDoubt({ replay, step, definition, input, attempt, nth }, ENTRY_GONE);
 }
 
 /**
@@ -56,16 +56,16 @@ export function doubtLost<Input, Output>(own: Doubted<Input, Output>): Promise<S
   return insertDoubt(own, ENTRY_LOST);
 }
 
-type Doubted<Input, Output> = Pick<EffectAttempt<Input, Output>, "pass" | "step" | "definition" | "input" | "attempt" | "nth">;
+type Doubted<Input, Output> = Pick<EffectAttempt<Input, Output>, "replay" | "step" | "definition" | "input" | "attempt" | "nth">;
 
 async function insertDoubt<Input, Output>(
-  { pass, step, definition, input, attempt, nth }: Doubted<Input, Output>,
+  { replay, step, definition, input, attempt, nth }: Doubted<Input, Output>,
   said: string,
 ): Promise<StepOutcome> {
   const doubt = new MillraceError("in_doubt", said);
   const failure = describeFailure(step.label, nth, doubt);
-  logDoubt(pass, failure, attempt.key, doubt);
-  await pass.recorder.doubtAgain(attempt, shownInput({ input, definition }), JSON.stringify(failure));
+  logDoubt(replay, failure, attempt.key, doubt);
+  await replay.recorder.doubtAgain(attempt, shownInput({ input, definition }), JSON.stringify(failure));
   return inDoubt(attempt.key);
 }
 
@@ -75,16 +75,16 @@ const ENTRY_LOST =
 const ENTRY_GONE =
   "The outcome of this effect is unknown, and its record is missing: it was deleted, or a backup was restored without it. Check the receiving side, then confirm, reject or retry it.";
 
-type Holding = Pick<EffectAttempt<never, never>, "pass" | "step" | "attempt" | "nth">;
+type Holding = Pick<EffectAttempt<never, never>, "replay" | "step" | "attempt" | "nth">;
 
 /**
  * Sets an effect to `in_doubt`, with a message for the operator. `answered`: the effect's output, if the effect is known to have happened.
  */
-export async function putInDoubt({ pass, step, attempt, nth }: Holding, said: string, answered?: Answered): Promise<StepOutcome> {
+export async function putInDoubt({ replay, step, attempt, nth }: Holding, said: string, answered?: Answered): Promise<StepOutcome> {
   const doubt = new MillraceError("in_doubt", said);
   const failure = { ...describeFailure(step.label, nth, doubt), answered };
-  logDoubt(pass, failure, attempt.key, doubt);
-  await pass.recorder.giveUp(attempt, "in_doubt", JSON.stringify(failure));
+  logDoubt(replay, failure, attempt.key, doubt);
+  await replay.recorder.giveUp(attempt, "in_doubt", JSON.stringify(failure));
   return inDoubt(attempt.key);
 }
 
@@ -93,7 +93,7 @@ export async function putInDoubt({ pass, step, attempt, nth }: Holding, said: st
  * confirm the effect after the fix. The effect can no longer be rejected.
  */
 export async function doubtUnwritten(holding: Holding, output: unknown, cause: unknown): Promise<StepOutcome> {
-  const { packed, problem } = await pack(holding.pass, holding.attempt, output);
+  const { packed, problem } = await pack(holding.replay, holding.attempt, output);
   const answered = beginning(JSON.stringify(output) ?? "nothing", 300);
   const why = `The rows recorded with it were refused: ${whyRefused(cause)}`;
   return putInDoubt(holding, `The effect happened and returned ${answered}. ${why} ${HELPS}`, problem ? undefined : packed);

@@ -3,7 +3,7 @@ import { noteEffect } from "../contract/crash-points.ts";
 import { inDevelopment } from "../contract/development.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { beginning } from "../contract/text.ts";
-import { describeFailure, type Failure } from "../pass/failure.ts";
+import { describeFailure, type Failure } from "../replay/failure.ts";
 import { CLAIMED, DOUBTED } from "../store/inbox/classes.ts";
 import type { Entry } from "../store/inbox/entry.ts";
 import type { Effect, EffectAttempt } from "./attempt.ts";
@@ -21,21 +21,21 @@ import { assertNotGivenUp, type Writes } from "./step.ts";
  * attempt runs concurrently. `doubted` is the key of the entry that an earlier attempt set to `in_doubt`.
  */
 export async function attemptEffect<Input, Output>(effect: Effect<Input, Output>, nth: number, doubted?: string): Promise<StepOutcome> {
-  const { pass, step, definition } = effect;
+  const { replay, step, definition } = effect;
   const begunAt = Date.now();
   const again = doubted === undefined ? undefined : await putBackInDoubt(effect, doubted, nth);
   if (again) return again;
-  const earlier = await pass.inbox.earlier(step, nth);
-  if (earlier?.state === "done") return resultOf(pass.instanceId, earlier);
-  pass.run.assertNotComplete();
-  const attempt = pass.inbox.attempt(step, definition.effect, earlier?.generation);
+  const earlier = await replay.inbox.earlier(step, nth);
+  if (earlier?.state === "done") return resultOf(replay.instanceId, earlier);
+  replay.run.assertNotComplete();
+  const attempt = replay.inbox.attempt(step, definition.effect, earlier?.generation);
   if (earlier?.state === "in_doubt") return inDoubt(attempt.key);
   const own = { ...effect, attempt, nth, begunAt };
   if (earlier && isSkipped(earlier)) {
     return recordSkipped(effect, earlier, { class: definition.effect, output: definition.output, writes: effect.writes });
   }
   if (earlier?.state === "confirmed") return recordConfirmed(own, earlier);
-  if (!earlier && DOUBTED.has(definition.effect) && pass.inbox.mayBeLost(step)) return doubtLost(own);
+  if (!earlier && DOUBTED.has(definition.effect) && replay.inbox.mayBeLost(step)) return doubtLost(own);
   if (CLAIMED.has(definition.effect)) return claimAndDo(own);
   return (isToSettle(earlier) && (await settledBefore(own))) || doAndRecord(own);
 }
@@ -46,11 +46,11 @@ async function settledBefore<Input, Output>(own: EffectAttempt<Input, Output>): 
 }
 
 async function doAndRecord<Input, Output>(own: EffectAttempt<Input, Output>): Promise<StepOutcome> {
-  const { pass, step, definition, begunAt } = own;
-  if (!(await pass.mayBegin(step))) return { held: true };
+  const { replay, step, definition, begunAt } = own;
+  if (!(await replay.mayBegin(step))) return { held: true };
   assertNotGivenUp(begunAt, definition.timeout);
   const run = (signal: AbortSignal) => definition.run(callOf(own, signal));
-  const output = await inTime(definition, inDevelopment(pass.env) ? noteKeyRead(own) : run);
+  const output = await inTime(definition, inDevelopment(replay.env) ? noteKeyRead(own) : run);
   try {
     return await record(own, output, own.writes);
   } catch (error) {
@@ -62,17 +62,17 @@ async function doAndRecord<Input, Output>(own: EffectAttempt<Input, Output>): Pr
 }
 
 async function claimAndDo<Input, Output>(own: EffectAttempt<Input, Output>): Promise<StepOutcome> {
-  const { pass, definition } = own;
+  const { replay, definition } = own;
   const claimed = await claimEffect(own);
   if ("outcome" in claimed) return claimed.outcome;
   if ("confirmed" in claimed) return recordConfirmed(own, claimed.confirmed);
   const holding = { ...own, attempt: claimed.attempt };
   // The claim returned the run's current status, because an operator may have stopped the run meanwhile.
-  if ((await pass.run.wanted()) !== "goes on") return heldBack(holding, claimed.repeats);
+  if ((await replay.run.wanted()) !== "goes on") return heldBack(holding, claimed.repeats);
   const done = await underLease(holding, claimed.askedAt, (lease) =>
     inTime(definition, async (signal) => {
       const call = callOf(holding, AbortSignal.any([signal, lease.lost]));
-      if ((claimed.repeats || pass.inbox.isSetBack) && definition.effect === "lookup") {
+      if ((claimed.repeats || replay.inbox.isSetBack) && definition.effect === "lookup") {
         await lease.goOn("ask");
         noteEffect({ asks: true });
         const found = await definition.lookup(call);
@@ -93,13 +93,16 @@ async function claimAndDo<Input, Output>(own: EffectAttempt<Input, Output>): Pro
 }
 
 /** Releases the claim of an effect that was not started, because an operator has stopped or paused the run. */
-async function heldBack<Input, Output>({ pass, step, attempt, nth }: EffectAttempt<Input, Output>, repeats: boolean): Promise<StepOutcome> {
+async function heldBack<Input, Output>(
+  { replay, step, attempt, nth }: EffectAttempt<Input, Output>,
+  repeats: boolean,
+): Promise<StepOutcome> {
   const failure = describeFailure(
     step.label,
     nth,
     new MillraceError("not_retryable", "An operator paused or stopped the run before this effect started."),
   );
-  await pass.recorder.giveUp(attempt, repeats ? "expired" : "failed", JSON.stringify(failure));
+  await replay.recorder.giveUp(attempt, repeats ? "expired" : "failed", JSON.stringify(failure));
   return { held: true };
 }
 
@@ -108,10 +111,10 @@ async function heldBack<Input, Output>({ pass, step, attempt, nth }: EffectAttem
  * computed or written, the effect returns to `in_doubt` with the reason.
  */
 async function recordConfirmed<Input, Output>(own: EffectAttempt<Input, Output>, entry: Entry): Promise<StepOutcome> {
-  const { pass, step, definition, writes } = own;
+  const { replay, step, definition, writes } = own;
   const { generation, token, epoch } = entry;
   const confirmed = { ...own, attempt: { ...own.attempt, key: { ...own.attempt.key, generation }, token, epoch } };
-  const given = (await unpackOutput(pass.env.PAYLOADS, { output: entry.output, outputRef: entry.output_ref })) as Output;
+  const given = (await unpackOutput(replay.env.PAYLOADS, { output: entry.output, outputRef: entry.output_ref })) as Output;
   // An output that the engine has recorded remains, even if the operator confirmed a different output.
   const answered = entry.error === null ? undefined : (JSON.parse(entry.error) as Failure).answered;
   const again = (said: string) => putInDoubt(confirmed, said, answered);

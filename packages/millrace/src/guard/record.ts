@@ -13,8 +13,8 @@ import { laneIn, queueFor } from "../contract/queue.ts";
 import { CHILD_PREFIX, labelOf } from "../contract/step-names.ts";
 import { beginning } from "../contract/text.ts";
 import { nextHop } from "../contract/trace.ts";
-import type { Pass } from "../pass/pass.ts";
-import type { StepCall } from "../pass/step-call.ts";
+import type { Replay } from "../replay/replay.ts";
+import type { StepCall } from "../replay/step-call.ts";
 import { assertWellFormed } from "../store/d1/bindable.ts";
 import { query } from "../store/d1/retry.ts";
 import type { Attempt } from "../store/inbox/entry.ts";
@@ -29,50 +29,50 @@ import type { Commit, Writes } from "./step.ts";
  * happened.
  */
 export async function record<Output>(
-  { pass, step, attempt }: { pass: Pass; step: StepCall; attempt: Attempt },
+  { replay, step, attempt }: { replay: Replay; step: StepCall; attempt: Attempt },
   output: Output,
   writes: (output: Output) => Writes,
 ): Promise<StepOutcome> {
-  const { inbox } = pass;
-  await crashPoint("W03 effect done, not recorded", pass.instanceId);
-  const { packed, problem } = await pack(pass, attempt, output);
+  const { inbox } = replay;
+  await crashPoint("W03 effect done, not recorded", replay.instanceId);
+  const { packed, problem } = await pack(replay, attempt, output);
   const { statements = [], emit = [] } = problem ? {} : asWrites(writes(output), step.label);
-  const messages = await addressEmitted(pass.env, pass.envelope, pass.workflow, attempt.key, emit);
-  await crashPoint("W06 about to record", pass.instanceId);
+  const messages = await addressEmitted(replay.env, replay.envelope, replay.workflow, attempt.key, emit);
+  await crashPoint("W06 about to record", replay.instanceId);
   const error = problem ? JSON.stringify({ step: step.label, code: codeOf(problem), message: messageOf(problem) }) : null;
-  const { newTags: tags } = pass;
+  const { newTags: tags } = replay;
   const outcome = { ...packed, statements, messages, error, ...(tags.length > 0 && { tags }) };
   const askedAt = Date.now();
   const now = () => ({
     ...attempt,
     position: inbox.nextPosition(step),
-    beganAt: pass.inline.beganAt(step.label),
-    inPass: pass.inline.isOwn(step.label),
+    beganAt: replay.inline.beganAt(step.label),
+    endedInline: replay.inline.isOwn(step.label),
   });
-  let answer = await pass.recorder.record(now(), outcome);
+  let answer = await replay.recorder.record(now(), outcome);
   if (attempt.aloneAs !== null && answer.entry?.state !== "done") {
     // Another replay of the run has written records since this replay started, so this replay reads those records first.
     await inbox.assertSameSteps(step);
-    answer = await pass.recorder.record({ ...now(), aloneAs: null }, outcome);
+    answer = await replay.recorder.record({ ...now(), aloneAs: null }, outcome);
   }
   const { mine, entry } = answer;
   inbox.noteEntry(step, entry?.generation ?? attempt.key.generation, answer.standing, askedAt);
-  await crashPoint("W05 recorded, step result lost", pass.instanceId);
+  await crashPoint("W05 recorded, step result lost", replay.instanceId);
   if (mine) {
     inbox.noteOutcome(step);
-    pass.noteTagged(tags);
+    replay.noteTagged(tags);
   } else inbox.noteOther(step);
   if (entry?.state !== "done") {
     throw new MillraceError("lease_lost", `Another attempt has claimed "${step.label}": the outcome of this attempt was not recorded.`);
   }
-  const result = resultOf(pass.instanceId, entry);
+  const result = resultOf(replay.instanceId, entry);
   return answer.appRows === undefined ? result : { ...result, appRows: answer.appRows };
 }
 
-export async function pack(pass: Pass, attempt: Attempt, output: unknown): Promise<{ packed: PackedOutput; problem?: unknown }> {
+export async function pack(replay: Replay, attempt: Attempt, output: unknown): Promise<{ packed: PackedOutput; problem?: unknown }> {
   try {
-    const path = () => `${pass.envelope.tenant_id}/${pass.instanceId}/${digest(attempt.key.step, attempt.key.item, attempt.token)}`;
-    return { packed: await packOutput(pass.env.PAYLOADS, path, output) };
+    const path = () => `${replay.envelope.tenant_id}/${replay.instanceId}/${digest(attempt.key.step, attempt.key.item, attempt.token)}`;
+    return { packed: await packOutput(replay.env.PAYLOADS, path, output) };
   } catch (problem) {
     // The effect of a commit is its write. Without the write nothing happened, so there is nothing to record.
     const isLost = codeOf(problem) === "output_too_large" || codeOf(problem) === "output_not_serializable";

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { MillraceError, messageOf } from "../contract/errors.ts";
-import type { Pass } from "../pass/pass.ts";
-import type { StepCall } from "../pass/step-call.ts";
+import type { Replay } from "../replay/replay.ts";
+import type { StepCall } from "../replay/step-call.ts";
 import type { RecordedClass } from "../store/inbox/classes.ts";
 import type { Attempt, Entry } from "../store/inbox/entry.ts";
 import { SKIPPED } from "../store/inbox/outcome.ts";
@@ -28,13 +28,13 @@ interface SkippedStep {
  * keeps its earlier status and can be skipped again, retried or undone.
  */
 export async function recordSkipped(
-  { pass, step }: { pass: Pass; step: StepCall },
+  { replay, step }: { replay: Replay; step: StepCall },
   entry: Entry,
   skipped: SkippedStep,
 ): Promise<StepOutcome> {
   const { generation, token, epoch } = entry;
-  const attempt = { ...pass.inbox.attempt({ ...step, undoable: false }, skipped.class, generation), token, epoch };
-  const given = await unpackOutput(pass.env.PAYLOADS, { output: entry.output, outputRef: entry.output_ref });
+  const attempt = { ...replay.inbox.attempt({ ...step, undoable: false }, skipped.class, generation), token, epoch };
+  const given = await unpackOutput(replay.env.PAYLOADS, { output: entry.output, outputRef: entry.output_ref });
   let output: unknown;
   let made: Writes;
   try {
@@ -43,17 +43,17 @@ export async function recordSkipped(
   } catch (cause) {
     const why = cause instanceof z.ZodError ? z.prettifyError(cause) : messageOf(cause);
     return refuse(
-      pass,
+      replay,
       attempt,
       `The output given for the skipped step "${step.label}" is not valid: ${why}. Skip it with a valid output.`,
     );
   }
   try {
-    return await record({ pass, step, attempt }, output, () => made);
+    return await record({ replay, step, attempt }, output, () => made);
   } catch (error) {
     if (!saysOfWrites(error)) throw error;
     const why = `The rows of "${step.label}" cannot be written with the given output: ${messageOf(error).replace(/\.$/, "")}`;
-    return refuse(pass, attempt, `${why}. Skip it with another output, or fix the code, then skip or retry it.`);
+    return refuse(replay, attempt, `${why}. Skip it with another output, or fix the code, then skip or retry it.`);
   }
 }
 
@@ -61,8 +61,8 @@ export async function recordSkipped(
  * Fails the step with a message for the operator. The known status of the effect does not change. If the process dies before the platform
  * receives the failure, the next replay retries the step by its class.
  */
-async function refuse(pass: Pass, { key, epoch }: Attempt, said: string): Promise<never> {
-  await pass.recorder.refuseSkip({ key, epoch, run: await pass.run.number() });
+async function refuse(replay: Replay, { key, epoch }: Attempt, said: string): Promise<never> {
+  await replay.recorder.refuseSkip({ key, epoch, run: await replay.run.number() });
   throw new MillraceError("invalid_payload", said, { unclear: false });
 }
 
@@ -70,12 +70,12 @@ async function refuse(pass: Pass, { key, epoch }: Attempt, said: string): Promis
  * The output that an operator gave for a skipped read. Undefined if the read has to run. If the step was an effect before a deployment,
  * its claim is settled first.
  */
-export async function skippedRead(pass: Pass, step: StepCall): Promise<StepOutcome | undefined> {
-  const entry = await pass.inbox.known(step);
+export async function skippedRead(replay: Replay, step: StepCall): Promise<StepOutcome | undefined> {
+  const entry = await replay.inbox.known(step);
   if (!entry) return undefined;
-  if (isSkipped(entry)) return recordSkipped({ pass, step }, entry, { class: "natural" });
-  if (entry.state === "done") return entry.token === SKIPPED ? resultOf(pass.instanceId, entry) : undefined;
-  const own = { pass, step, attempt: pass.inbox.attempt(step, "natural", entry.generation) };
+  if (isSkipped(entry)) return recordSkipped({ replay, step }, entry, { class: "natural" });
+  if (entry.state === "done") return entry.token === SKIPPED ? resultOf(replay.instanceId, entry) : undefined;
+  const own = { replay, step, attempt: replay.inbox.attempt(step, "natural", entry.generation) };
   if (entry.state === "in_doubt") return inDoubt(own.attempt.key);
   const settled = entry.state === "confirmed" ? { confirmed: entry } : isToSettle(entry) ? await settleClaim(own) : undefined;
   return settled && ("outcome" in settled ? settled.outcome : recordGiven(own, settled.confirmed));
@@ -86,10 +86,10 @@ export async function skippedRead(pass: Pass, step: StepCall): Promise<StepOutco
  * no writes.
  */
 export async function recordGiven(
-  { pass, step, attempt }: { pass: Pass; step: StepCall; attempt: Attempt },
+  { replay, step, attempt }: { replay: Replay; step: StepCall; attempt: Attempt },
   { generation, token, epoch, output, output_ref: outputRef }: Entry,
   { output: own, ...writes }: Commit<unknown> = {},
 ): Promise<StepOutcome> {
-  const given = await unpackOutput(pass.env.PAYLOADS, { output, outputRef });
-  return record({ pass, step, attempt: { ...attempt, key: { ...attempt.key, generation }, token, epoch } }, given ?? own, () => writes);
+  const given = await unpackOutput(replay.env.PAYLOADS, { output, outputRef });
+  return record({ replay, step, attempt: { ...attempt, key: { ...attempt.key, generation }, token, epoch } }, given ?? own, () => writes);
 }

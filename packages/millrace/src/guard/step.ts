@@ -5,7 +5,7 @@ import { MillraceError, messageOf } from "../contract/errors.ts";
 import type { Draft } from "../contract/message.ts";
 import type { Statement } from "../contract/sql.ts";
 import type { TraceContext } from "../contract/trace.ts";
-import type { Progress } from "../pass/progress.ts";
+import type { Progress } from "../replay/progress.ts";
 
 /** Argument of the functions of all steps. */
 export interface Reporting {

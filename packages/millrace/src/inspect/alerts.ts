@@ -5,7 +5,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { inCell } from "../contract/cells.ts";
 import { iso, timestamp } from "../contract/row.ts";
 import { andEquals, fragment, now, type Statement, sql } from "../contract/sql.ts";
-import type { Failure } from "../pass/failure.ts";
+import type { Failure } from "../replay/failure.ts";
 import { ALERT_STATES, SEVERITIES } from "../store/alerts.ts";
 import { cellOf } from "../store/cells.ts";
 import { positionBy, rowPage } from "../store/d1/named.ts";

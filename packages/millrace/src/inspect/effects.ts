@@ -4,7 +4,7 @@ import { type EntryKey, formatEntryKey, parseEntryKey } from "../contract/ids.ts
 import { KNOWN_NAMES } from "../contract/known-fields.ts";
 import { redacted, rowOf, timestamp } from "../contract/row.ts";
 import { andEquals, type Fragment, fragment, type Statement, sql } from "../contract/sql.ts";
-import { ShownFailure } from "../pass/failure.ts";
+import { ShownFailure } from "../replay/failure.ts";
 import type { Operator } from "../store/actions.ts";
 import type { Page, PageRequest } from "../store/d1/paging.ts";
 import { query, type Row } from "../store/d1/retry.ts";

@@ -3,7 +3,7 @@ import { hasVersion, versionMissing } from "../contract/params.ts";
 import { redacted, rowOf, timestamp } from "../contract/row.ts";
 import { fragment, now } from "../contract/sql.ts";
 import { labelOf } from "../contract/step-names.ts";
-import { type Failure, ShownFailure } from "../pass/failure.ts";
+import { type Failure, ShownFailure } from "../replay/failure.ts";
 import type { Row } from "../store/d1/retry.ts";
 import {
   BEGUN,

@@ -4,7 +4,7 @@ import { redacted, rowOf, timestamp } from "../contract/row.ts";
 import { CHILD_PREFIX, codeLabelOf, labelOf, OWN_PARTS, ownStep, UNDO_PREFIX } from "../contract/step-names.ts";
 import { CLOCKS_APART_MS } from "../contract/within.ts";
 import { isDoubtEvent } from "../guard/doubt.ts";
-import { IN_PASS_MS } from "../pass/inline.ts";
+import { INLINE_MS } from "../replay/inline.ts";
 import { isResumeEvent } from "../signals/approval.ts";
 import { awaitedSteps } from "../signals/wait.ts";
 import { type Operator, selectRunBegun } from "../store/actions.ts";
@@ -113,7 +113,7 @@ export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Pr
     const held = isOfRun && heldState(step, recorded.get(label)?.at(-1)?.state, hold);
     const isStopped = isOver && UNDER_WAY.has(step.state);
     const state = held || (isStopped && "stopped") || (isPaused && "paused") || (isDoubt && "in_doubt") || step.state;
-    const told = withCause(begunInPass(step, effects.at(-1)), instance);
+    const told = withCause(begunInline(step, effects.at(-1)), instance);
     const part = ownStep(step)?.part;
     return rowOf(Step, {
       ...told,
@@ -184,10 +184,10 @@ function keptInPlace(steps: readonly Step[], recorded: readonly string[], since:
 }
 
 /** If a step began inline in a replay and continued on the platform, returns the step with the time of its inline start. */
-function begunInPass(step: StepRecord, effect: Effect | undefined): StepRecord {
+function begunInline(step: StepRecord, effect: Effect | undefined): StepRecord {
   const [first, ...others] = step.attempts;
   const beganAt = effect?.began_at ?? Number.POSITIVE_INFINITY;
-  if (step.type !== "do" || !first || beganAt >= step.started_at || beganAt < step.started_at - IN_PASS_MS - CLOCKS_APART_MS) return step;
+  if (step.type !== "do" || !first || beganAt >= step.started_at || beganAt < step.started_at - INLINE_MS - CLOCKS_APART_MS) return step;
   return { ...step, started_at: beganAt, attempts: [{ ...first, started_at: beganAt }, ...others] };
 }
 

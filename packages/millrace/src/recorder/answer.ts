@@ -50,7 +50,7 @@ export function recorded(attempt: Attempt, entry: Entry | null): Answer | undefi
 }
 
 export function doneEntry(
-  { key, position, after, caught, epoch, token, undoable, beganAt = null, inPass }: Attempt,
+  { key, position, after, caught, epoch, token, undoable, beganAt = null, endedInline }: Attempt,
   outcome: Outcome,
 ): Entry {
   return {
@@ -66,7 +66,7 @@ export function doneEntry(
     repeats: 0,
     undoable: undoable ? 1 : 0,
     began_at: beganAt,
-    ended_at: inPass ? Date.now() : null,
+    ended_at: endedInline ? Date.now() : null,
     lease_left_ms: 0,
     output: outcome.output,
     output_ref: outcome.outputRef,

@@ -52,7 +52,7 @@ import { startInstances } from "./start.ts";
 export class Recorder extends DurableObject<EngineEnv> {
   readonly #counts = new GatheredCounts(this.env);
   readonly #commits = new GroupCommit(this.env.DB, {}, () => this.#counts.along());
-  readonly #passes = new KnownPasses();
+  readonly #replays = new KnownReplays();
   readonly #gatherer = new Gatherer(this.env);
   #writesCounts = false;
 
@@ -61,8 +61,8 @@ export class Recorder extends DurableObject<EngineEnv> {
   }
 
   /** True if no earlier replay of the instance can have begun a step. The recorder answers from memory, without a read of the database. */
-  async begin(instanceId: string, pass: string, createdMs: number): Promise<boolean> {
-    return this.#passes.isFirst(instanceId, pass, createdMs);
+  async begin(instanceId: string, replay: string, createdMs: number): Promise<boolean> {
+    return this.#replays.isFirst(instanceId, replay, createdMs);
   }
 
   /**
@@ -345,16 +345,16 @@ const REMEMBERED_MS = 60_000;
  * The recent replays, in the memory of a recorder. All replays of an instance ask the same recorder. Instances that were created before the
  * recorder's object may have been replayed already.
  */
-export class KnownPasses {
+export class KnownReplays {
   #since = Date.now();
-  readonly #passes = new Recent(REMEMBERED_MS);
+  readonly #replays = new Recent(REMEMBERED_MS);
 
   /** True if the replay is the first replay of its instance, including a repeated call by the same replay. */
-  isFirst(instanceId: string, pass: string, createdMs: number): boolean {
+  isFirst(instanceId: string, replay: string, createdMs: number): boolean {
     const at = Date.now();
     // If the clock was ahead when the object was created, the current time replaces the time of the creation.
     this.#since = Math.min(this.#since, at);
-    const known = this.#passes.note(instanceId, pass);
-    return (known ?? pass) === pass && createdMs > this.#since + CLOCKS_APART_MS;
+    const known = this.#replays.note(instanceId, replay);
+    return (known ?? replay) === replay && createdMs > this.#since + CLOCKS_APART_MS;
   }
 }

@@ -110,7 +110,7 @@ export async function crashEverywhere<Input>(
 }
 
 /** Crash points at which the whole replay ends, so that no single attempt can be repeated. */
-const OF_PASS: ReadonlySet<CrashPoint> = new Set(["W33 end recorded, replay not over"]);
+const OF_REPLAY: ReadonlySet<CrashPoint> = new Set(["W33 end recorded, replay not over"]);
 
 /** Crash points of the whole deployment: the keeper may cross them during any run. */
 const OF_DEPLOYMENT: ReadonlySet<CrashPoint> = new Set(["alert raised, not sent"]);
@@ -122,7 +122,7 @@ const OF_DEPLOYMENT: ReadonlySet<CrashPoint> = new Set(["alert raised, not sent"
 function boundariesOf({ crossed }: CrashRun): Boundary[] {
   const all = crossed.flatMap((one): Boundary[] => {
     if (OF_DEPLOYMENT.has(one.point)) return [];
-    if (OF_PASS.has(one.point)) return [{ ...one, beginsAnew: true }];
+    if (OF_REPLAY.has(one.point)) return [{ ...one, beginsAnew: true }];
     const dies = { ...one, beginsAnew: false };
     return one.point.startsWith("W05") ? [dies, { ...one, beginsAnew: true }] : [dies];
   });

@@ -3,8 +3,8 @@ import { MillraceError, messageOf } from "../contract/errors.ts";
 import { assertBounded, byteLength } from "../contract/limits.ts";
 import { jsonOf } from "../contract/plain.ts";
 import { characterCount, shortened } from "../contract/text.ts";
-import type { Pass } from "../pass/pass.ts";
-import type { StepCall } from "../pass/step-call.ts";
+import type { Replay } from "../replay/replay.ts";
+import type { StepCall } from "../replay/step-call.ts";
 import type { Asker, Question } from "../signals/approval.ts";
 
 /** A question to an operator. */
@@ -25,7 +25,7 @@ const MAX_QUESTION_CHARACTERS = 500;
 const MAX_DETAILS_BYTES = 16 * 1024;
 const DEFAULT_TIMEOUT: Duration = "7 days";
 
-export function askerAt({ env, envelope, instanceId, version }: Pass, { label }: StepCall): Asker {
+export function askerAt({ env, envelope, instanceId, version }: Replay, { label }: StepCall): Asker {
   return { env, tenantId: envelope.tenant_id, instanceId, label, version };
 }
 

@@ -3,8 +3,8 @@ import { type Duration, durationInWords, durationMs, isNoLength, YEAR_MS } from 
 import { issuesOf, subjectSchema } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { logWait } from "../observe/log/instances.ts";
-import type { Pass } from "../pass/pass.ts";
-import type { StepCall } from "../pass/step-call.ts";
+import type { Replay } from "../replay/replay.ts";
+import type { StepCall } from "../replay/step-call.ts";
 import { type Approval, answerEventType, approvalId, askQuestion, settleQuestion } from "../signals/approval.ts";
 import { closeWait, registerWait, type WaitEnd, waitEventType } from "../signals/wait.ts";
 import { type ApprovalRequest, askerAt, questionOf } from "./approve.ts";
@@ -12,7 +12,7 @@ import type { Platform } from "./platform.ts";
 import type { EventRequest } from "./taking.ts";
 
 interface At {
-  readonly pass: Pass;
+  readonly replay: Replay;
   readonly platform: Platform;
   readonly step: StepCall;
 }
@@ -24,19 +24,19 @@ const DEFAULT_TIMEOUT: Duration = "7 days";
  * route signals the event; `invalid_payload` if the subject is malformed.
  */
 export async function awaitEvent(
-  { pass, platform, step }: At,
+  { replay, platform, step }: At,
   { event: { type, door }, subject, timeout = DEFAULT_TIMEOUT }: EventRequest,
   signalled: ReadonlySet<string>,
 ): Promise<string> {
-  const timeoutMs = lastingMs(pass, step.label, timeout);
+  const timeoutMs = lastingMs(replay, step.label, timeout);
   const registered = await platform.holds.begin(step, async () => {
     assertSignalled(signalled, type);
     assertSubject(step.label, subject);
-    await pass.keepCaught(step);
-    const stands = await registerWait(pass, step.label, type, subject, timeoutMs);
+    await replay.keepCaught(step);
+    const stands = await registerWait(replay, step.label, type, subject, timeoutMs);
     if ("leftMs" in stands) {
       const open = door !== undefined && door.scope !== null;
-      logWait(pass, { step: step.label, event_type: type, about: subject, open, until: timeIn(stands.leftMs) });
+      logWait(replay, { step: step.label, event_type: type, about: subject, open, until: timeIn(stands.leftMs) });
     }
     return stands;
   });
@@ -44,25 +44,25 @@ export async function awaitEvent(
     "leftMs" in registered
       ? await platform.holds.awaitOr(
           step,
-          { part: "signal", eventType: waitEventType(pass.instanceId, step.label), left: registered },
+          { part: "signal", eventType: waitEventType(replay.instanceId, step.label), left: registered },
           (event: object): WaitEnd => ({ event: JSON.stringify(event) }),
-          () => closeWait(pass, step.label, timeoutMs),
+          () => closeWait(replay, step.label, timeoutMs),
         )
       : registered;
   if ("event" in stands) return stands.event;
   const error = new MillraceError("wait_timeout", `No event arrived for "${step.label}" within ${durationInWords(timeout)}.`);
-  pass.failures.noteEnd(step.label, error);
+  replay.failures.noteEnd(step.label, error);
   throw error;
 }
 
-export async function askPerson({ pass, platform, step }: At, request: ApprovalRequest): Promise<Approval> {
-  const asker = askerAt(pass, step);
+export async function askPerson({ replay, platform, step }: At, request: ApprovalRequest): Promise<Approval> {
+  const asker = askerAt(replay, step);
   const id = approvalId(asker.instanceId, step.label);
   const asked = await platform.holds.begin(step, async () => {
-    const question = questionOf(pass.workflow, step, request);
-    await pass.keepCaught(step);
+    const question = questionOf(replay.workflow, step, request);
+    await replay.keepCaught(step);
     const stands = await askQuestion(asker, question);
-    if ("leftMs" in stands) logWait(pass, { step: step.label, approval_id: id, until: timeIn(stands.leftMs) });
+    if ("leftMs" in stands) logWait(replay, { step: step.label, approval_id: id, until: timeIn(stands.leftMs) });
     return stands;
   });
   if ("approved" in asked) return asked;
@@ -90,7 +90,7 @@ function assertSignalled(signalled: ReadonlySet<string>, type: string): void {
  * Returns the duration of a wait in milliseconds. An invalid duration makes the waiting step fail. It does not make the replay fail between
  * steps. Errors: `config_invalid`.
  */
-export function lastingMs(pass: Pass, label: string, duration: Duration): number {
+export function lastingMs(replay: Replay, label: string, duration: Duration): number {
   try {
     assertDeclared(!isNoLength(duration), `"${label}" has a duration of ${duration} ms. ${FROM_CLOCK}`);
     const ms = durationMs(duration);
@@ -100,7 +100,7 @@ export function lastingMs(pass: Pass, label: string, duration: Duration): number
     );
     return ms;
   } catch (error) {
-    pass.failures.noteEnd(label, error);
+    replay.failures.noteEnd(label, error);
     throw error;
   }
 }

@@ -8,8 +8,8 @@ import type { Draft, MessageDefinition, Performer } from "../contract/message.ts
 import { attemptCommit } from "../guard/commit.ts";
 import { type PackedOutput, type StepOutcome, unpackOutput } from "../guard/output.ts";
 import { type Done, defineStep } from "../guard/step.ts";
-import type { Pass } from "../pass/pass.ts";
-import type { StepCall } from "../pass/step-call.ts";
+import type { Replay } from "../replay/replay.ts";
+import type { StepCall } from "../replay/step-call.ts";
 import type { Left } from "../signals/approval.ts";
 import { namedBatch } from "../store/d1/named.ts";
 import { query } from "../store/d1/retry.ts";
@@ -61,20 +61,26 @@ export function isChildRecord(value: unknown): value is ChildRecord {
  * Accepts a child in the write that records the step, under a key that the step's entry determines. A later attempt finds the record, and
  * also returns the present state of the wait, because a restart discards the events that were sent to the earlier run.
  */
-export async function attemptChild(pass: Pass, step: StepCall, label: string, nth: number, request: ChildRequest): Promise<StepOutcome> {
+export async function attemptChild(
+  replay: Replay,
+  step: StepCall,
+  label: string,
+  nth: number,
+  request: ChildRequest,
+): Promise<StepOutcome> {
   const { draft, workflow } = request;
-  const outcome = await attemptCommit({ pass, step }, nth, (_, key) => ({
+  const outcome = await attemptCommit({ replay, step }, nth, (_, key) => ({
     emit: [{ ...draft(), key: undefined, child: { name: workflow.name, deadline: workflow.deadline } }],
-    output: { child: instanceId(pass.envelope.tenant_id, workflow.name, eventKey(key, 0)) },
+    output: { child: instanceId(replay.envelope.tenant_id, workflow.name, eventKey(key, 0)) },
   }));
   if (!("output" in outcome) || outcome.appRows !== undefined || outcome.output === null) return outcome;
   const record: unknown = JSON.parse(outcome.output);
   if (!isChildRecord(record)) return outcome;
-  return { ...outcome, output: JSON.stringify({ ...record, now: await standingOf(pass, label) }) };
+  return { ...outcome, output: JSON.stringify({ ...record, now: await standingOf(replay, label) }) };
 }
 
 /** Waits without polling until the child has ended. A failed child that an operator has retried meanwhile is awaited again. */
-export async function awaitChild(pass: Pass, platform: Platform, step: StepCall, { child, now }: ChildRecord): Promise<ChildEnd> {
+export async function awaitChild(replay: Replay, platform: Platform, step: StepCall, { child, now }: ChildRecord): Promise<ChildEnd> {
   if (now && "end" in now) return now.end;
   const first = now ?? { leftMs: YEAR_MS, at: Date.now(), eventType: childEventType(child, 1) };
   const awaited = { part: "signal", eventType: first.eventType, left: first } as const;
@@ -82,14 +88,14 @@ export async function awaitChild(pass: Pass, platform: Platform, step: StepCall,
     step,
     awaited,
     (told) => ({ end: told }),
-    () => standingOf(pass, step.label),
+    () => standingOf(replay, step.label),
     (told) => told.end.status === "complete",
   );
   return end;
 }
 
-async function standingOf(pass: Pass, label: string): Promise<Standing> {
-  const { instanceId: id, env } = pass;
+async function standingOf(replay: Replay, label: string): Promise<Standing> {
+  const { instanceId: id, env } = replay;
   const { wait } = await namedBatch(env.DB, {
     asked: askForChild(id, label),
     status: markWaiting(id),
@@ -102,15 +108,15 @@ async function standingOf(pass: Pass, label: string): Promise<Standing> {
 }
 
 /** The end with which the code of the parent continued, for the undo of the parent; undefined for a child without an end. */
-export async function endForUndo({ instanceId, env }: Pass, { label }: StepCall): Promise<ChildEnd | undefined> {
+export async function endForUndo({ instanceId, env }: Replay, { label }: StepCall): Promise<ChildEnd | undefined> {
   const [row] = await query<{ envelope: string | null }>(env.DB, selectEndForUndo(instanceId, label));
   return row?.envelope ? (JSON.parse(row.envelope) as ChildEnd) : undefined;
 }
 
 /** The result of a complete child. Errors: `child_failed` for any other end. */
-export async function resultOfChild(pass: Pass, step: StepCall, end: ChildEnd, hide: () => Hide): Promise<unknown> {
+export async function resultOfChild(replay: Replay, step: StepCall, end: ChildEnd, hide: () => Hide): Promise<unknown> {
   const { child: id, status, error, result } = end;
-  if (status === "complete") return result === null ? undefined : unpackOutput(pass.env.PAYLOADS, result);
+  if (status === "complete") return result === null ? undefined : unpackOutput(replay.env.PAYLOADS, result);
   const code = error?.code ?? status;
   const message = hide()(error?.message ?? `The child is ${status}.`);
   throw new MillraceError("child_failed", `The child ${id} of "${step.label}" is ${status}: ${message}`, {

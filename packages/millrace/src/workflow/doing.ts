@@ -5,8 +5,8 @@ import { attemptEffect } from "../guard/effect.ts";
 import type { StepOutcome } from "../guard/output.ts";
 import { skippedRead } from "../guard/skipped.ts";
 import type { Policy } from "../guard/step.ts";
-import type { Pass } from "../pass/pass.ts";
-import type { StepCall } from "../pass/step-call.ts";
+import type { Replay } from "../replay/replay.ts";
+import type { StepCall } from "../replay/step-call.ts";
 import type { Approval } from "../signals/approval.ts";
 import type { ApprovalRequest } from "./approve.ts";
 import { askPerson, awaitEvent, lastingMs } from "./await.ts";
@@ -18,66 +18,66 @@ import type { CommitRequest, EffectRequest, EventRequest, Taking } from "./takin
 /** Executes the steps of a workflow. A step runs on the platform, unless its recorded output is in the inbox. */
 export class Doing implements Taking {
   constructor(
-    readonly pass: Pass,
+    readonly replay: Replay,
     readonly platform: Platform,
     readonly signalled: ReadonlySet<string>,
   ) {}
 
   read<Output>(step: StepCall, policy: Policy, read: (nth: number) => Promise<StepOutcome>): Promise<Output> {
-    const { pass, platform } = this;
+    const { replay, platform } = this;
     const attempt = async (nth: number) => {
       // The read continues even if the database is unavailable for this write.
-      await pass.keepCaught(step).catch(() => undefined);
-      return (await skippedRead(pass, step)) ?? read(nth);
+      await replay.keepCaught(step).catch(() => undefined);
+      return (await skippedRead(replay, step)) ?? read(nth);
     };
-    return pass.take(step, () => platform.settle(step, policy, attempt));
+    return replay.take(step, () => platform.settle(step, policy, attempt));
   }
 
   effect<Input, Output>(step: StepCall, { definition, input, record }: EffectRequest<Input, Output>): Promise<Output> {
-    const effect = { pass: this.pass, step, definition, input, writes: record };
-    return this.pass.take(step, () => this.platform.settle(step, definition, (nth, doubted) => attemptEffect(effect, nth, doubted)));
+    const effect = { replay: this.replay, step, definition, input, writes: record };
+    return this.replay.take(step, () => this.platform.settle(step, definition, (nth, doubted) => attemptEffect(effect, nth, doubted)));
   }
 
   commit<Output>(step: StepCall, { make, ...policy }: CommitRequest<Output>): Promise<Output> {
-    const attempt = (nth: number) => attemptCommit({ pass: this.pass, step }, nth, make, policy.timeout);
-    return this.pass.take(step, () => this.platform.settle(step, policy, attempt));
+    const attempt = (nth: number) => attemptCommit({ replay: this.replay, step }, nth, make, policy.timeout);
+    return this.replay.take(step, () => this.platform.settle(step, policy, attempt));
   }
 
   sleep(step: StepCall, duration: Duration): Promise<void> {
-    return this.pass.take(step, async () => {
-      if (isNoLength(duration) && (await wasSlept(this.pass, step.label).catch(() => false))) return;
-      await this.platform.sleep(step, lastingMs(this.pass, step.label, duration));
+    return this.replay.take(step, async () => {
+      if (isNoLength(duration) && (await wasSlept(this.replay, step.label).catch(() => false))) return;
+      await this.platform.sleep(step, lastingMs(this.replay, step.label, duration));
     });
   }
 
   waitFor<Payload>(step: StepCall, request: EventRequest, open: (envelope: string) => Promise<Payload>): Promise<Payload> {
-    const { pass, platform, signalled } = this;
-    return pass.take(step, async () => open(await awaitEvent({ pass, platform, step }, request, signalled)));
+    const { replay, platform, signalled } = this;
+    return replay.take(step, async () => open(await awaitEvent({ replay, platform, step }, request, signalled)));
   }
 
   start(step: StepCall, request: ChildRequest): Promise<ChildRecord> {
-    const { pass, platform } = this;
+    const { replay, platform } = this;
     // The platform's step has the name of the code's step, so that a retry of the code's step reads the child's present state.
     const label = labelOf(step.name.slice(CHILD_PREFIX.length), step.item);
-    const attempt = (nth: number) => attemptChild(pass, step, label, nth, request);
-    return pass.take(step, () => platform.settle({ ...step, label, of: step.label }, {}, attempt));
+    const attempt = (nth: number) => attemptChild(replay, step, label, nth, request);
+    return replay.take(step, () => platform.settle({ ...step, label, of: step.label }, {}, attempt));
   }
 
   child<Output>(step: StepCall, record: ChildRecord, { hide }: ChildRequest): Promise<Output> {
-    const { pass, platform } = this;
-    return pass.take(step, async () => {
-      const end = await awaitChild(pass, platform, step, record);
+    const { replay, platform } = this;
+    return replay.take(step, async () => {
+      const end = await awaitChild(replay, platform, step, record);
       try {
-        return (await platform.reading(step, () => resultOfChild(pass, step, end, hide))) as Output;
+        return (await platform.reading(step, () => resultOfChild(replay, step, end, hide))) as Output;
       } catch (error) {
-        pass.failures.noteEnd(step.label, error);
+        replay.failures.noteEnd(step.label, error);
         throw error;
       }
     });
   }
 
   approve(step: StepCall, request: ApprovalRequest): Promise<Approval> {
-    const { pass, platform } = this;
-    return pass.take(step, () => askPerson({ pass, platform, step }, request));
+    const { replay, platform } = this;
+    return replay.take(step, () => askPerson({ replay, platform, step }, request));
   }
 }

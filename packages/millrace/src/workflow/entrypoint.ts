@@ -18,10 +18,10 @@ import { asResult, packChildResult } from "../guard/result.ts";
 import { type RunEnd, tellTurnOver } from "../lanes/turns-stub.ts";
 import { noteEnd } from "../observe/attempts.ts";
 import { loggedInstance } from "../observe/log/instances.ts";
-import { advise, betweenSteps } from "../pass/advice.ts";
-import { asWrongStatement, causeOfFailure, type Failure } from "../pass/failure.ts";
-import { Pass } from "../pass/pass.ts";
-import { patiently } from "../pass/which-run.ts";
+import { advise, betweenSteps } from "../replay/advice.ts";
+import { asWrongStatement, causeOfFailure, type Failure } from "../replay/failure.ts";
+import { Replay } from "../replay/replay.ts";
+import { patiently } from "../replay/which-run.ts";
 import { cellOf } from "../store/cells.ts";
 import { query } from "../store/d1/retry.ts";
 import { lookForVersion } from "../store/instances/look.ts";
@@ -71,7 +71,7 @@ export function entrypoint<Payload>(definition: WorkflowDefinition<Payload>, cat
     override async run(event: Readonly<WorkflowEvent<Params>>, steps: WorkflowStep): Promise<unknown> {
       // The error is thrown unchanged, because the platform would not store the message of an error that ends a step at once.
       assertBound(this.env);
-      return passThrough(definition, { env: await cellOfRun(this.env, event.payload), event, steps, deployment: catalog });
+      return replayOnce(definition, { env: await cellOfRun(this.env, event.payload), event, steps, deployment: catalog });
     }
   };
 }
@@ -96,7 +96,7 @@ export function runs(catalog: Deployment & { readonly workflows: readonly AnyWor
       assertBound(this.env);
       const definition = byName.get(event.payload.workflow ?? "");
       const env = await cellOfRun(this.env, event.payload);
-      if (definition !== undefined) return passThrough(definition, { env, event, steps, deployment: catalog });
+      if (definition !== undefined) return replayOnce(definition, { env, event, steps, deployment: catalog });
       throw new MillraceError(
         "config_invalid",
         `Runs has no workflow "${event.payload.workflow}": this deployment does not contain it. Add it to the workflows of millrace({ … }), deploy, then retry.`,
@@ -125,13 +125,13 @@ interface Given {
   readonly event: Readonly<WorkflowEvent<Params>>;
   readonly steps: WorkflowStep;
   /** Wraps the steps of the replay, for a check of recorded runs. */
-  readonly watch?: (taking: Taking, pass: Pass) => Taking;
+  readonly watch?: (taking: Taking, replay: Replay) => Taking;
 }
 
 /**
  * Executes one replay of the workflow's code, for a run or an undo. The method reads the message, executes the code and reports the end.
  */
-export async function passThrough<Payload>(
+export async function replayOnce<Payload>(
   definition: WorkflowDefinition<Payload>,
   { env, event, steps, deployment, watch = (taking) => taking }: Given,
 ): Promise<unknown> {
@@ -141,12 +141,21 @@ export async function passThrough<Payload>(
   const { name: workflow, on } = definition;
   const run = version === (definition.version ?? 1) ? definition.run : definition.previous?.[version];
   if (run === undefined) return stopAtVersion({ env, steps }, { workflow, instanceId, version });
-  const pass = new Pass({ env, workflow, queue: on.queue.name, instanceId, envelope, createdAt, undoes: undoes !== undefined, version });
+  const replay = new Replay({
+    env,
+    workflow,
+    queue: on.queue.name,
+    instanceId,
+    envelope,
+    createdAt,
+    undoes: undoes !== undefined,
+    version,
+  });
   // The query starts before the payload is read, because the first step needs the result of the query.
-  if (definition.steps === "inline") void pass.inbox.proveFirst();
-  await pass.assertWanted(event.instanceId).catch((error) => Promise.reject(asPlatformError(error)));
-  const platform = new Platform(pass, steps);
-  return platform.brokenOff.orThrow(replay({ ...definition, run }, { pass, platform, deployment, watch }));
+  if (definition.steps === "inline") void replay.inbox.proveFirst();
+  await replay.assertWanted(event.instanceId).catch((error) => Promise.reject(asPlatformError(error)));
+  const platform = new Platform(replay, steps);
+  return platform.brokenOff.orThrow(execute({ ...definition, run }, { replay, platform, deployment, watch }));
 }
 
 /**
@@ -165,29 +174,32 @@ async function stopAtVersion(
   throw error;
 }
 
-interface Replay {
-  readonly pass: Pass;
+interface Execution {
+  readonly replay: Replay;
   readonly platform: Platform;
   readonly deployment: Deployment;
-  readonly watch: (taking: Taking, pass: Pass) => Taking;
+  readonly watch: (taking: Taking, replay: Replay) => Taking;
 }
 
-async function replay<Payload>(definition: WorkflowDefinition<Payload>, { pass, platform, deployment, watch }: Replay): Promise<unknown> {
-  const { env, envelope, instanceId } = pass;
+async function execute<Payload>(
+  definition: WorkflowDefinition<Payload>,
+  { replay, platform, deployment, watch }: Execution,
+): Promise<unknown> {
+  const { env, envelope, instanceId } = replay;
   try {
     assertOwn(definition, envelope);
     const payload = await platform.reading({ label: "open payload" }, () => unpackPayload(env.PAYLOADS, definition.on, envelope));
-    pass.withhold(definition.on.payload, payload);
+    replay.withhold(definition.on.payload, payload);
     const call = { payload, envelope: Object.freeze({ ...envelope }), instanceId, env: env as unknown as Cloudflare.Env, deployment };
     const code = (taking: Taking) => () =>
-      betweenSteps(pass, () =>
+      betweenSteps(replay, () =>
         definition.run({
           ...call,
-          step: new Steps(pass, platform, taking, definition.steps ?? "platform", checkedHops(deployment.maxHops)),
+          step: new Steps(replay, platform, taking, definition.steps ?? "platform", checkedHops(deployment.maxHops)),
         }),
-      ).finally(() => pass.catchUp());
-    if (pass.undoes) return await takeAllBack(pass, platform, code);
-    return await performAll(pass, platform, code(watch(new Doing(pass, platform, deployment.signalled), pass)));
+      ).finally(() => replay.catchUp());
+    if (replay.undoes) return await takeAllBack(replay, platform, code);
+    return await performAll(replay, platform, code(watch(new Doing(replay, platform, deployment.signalled), replay)));
   } catch (thrown) {
     // Only the flag proves that the platform ended the replay, because the app may throw an error with the same message.
     if (platform.brokenOff.isSo) throw thrown;
@@ -195,27 +207,31 @@ async function replay<Payload>(definition: WorkflowDefinition<Payload>, { pass, 
     await platform.whenQuiet();
     // A complete run that the platform restarts does nothing and stays complete, even if the workflow's code takes another path in this
     // replay.
-    if (pass.run.isComplete) return undefined;
-    const failure = pass.isStopped ? undefined : pass.reasonFor(error);
-    if (failure) await tellEnd(pass, platform, "errored", { why: failure });
+    if (replay.run.isComplete) return undefined;
+    const failure = replay.isStopped ? undefined : replay.reasonFor(error);
+    if (failure) await tellEnd(replay, platform, "errored", { why: failure });
     throw asPlatformError(error);
   }
 }
 
-async function performAll(pass: Pass, platform: Platform, code: () => Promise<unknown>): Promise<unknown> {
-  const { kept, changed } = asResult(await platform.followed(code()).finally(() => pass.course.end()));
-  if (changed) advise(pass, "", `${changed} Return plain data, such as { at: date.toISOString() } or [...map].`);
-  for (const label of pass.guarded.floating) advise(pass, label, NOT_AWAITED);
+async function performAll(replay: Replay, platform: Platform, code: () => Promise<unknown>): Promise<unknown> {
+  const { kept, changed } = asResult(await platform.followed(code()).finally(() => replay.course.end()));
+  if (changed) advise(replay, "", `${changed} Return plain data, such as { at: date.toISOString() } or [...map].`);
+  for (const label of replay.guarded.floating) advise(replay, label, NOT_AWAITED);
   await platform.followed(platform.whenDone());
-  await pass.assertNoneInDoubt();
-  await tellEnd(pass, platform, "complete", { kept });
+  await replay.assertNoneInDoubt();
+  await tellEnd(replay, platform, "complete", { kept });
   return kept;
 }
 
-async function takeAllBack(pass: Pass, platform: Platform, code: (taking: Taking) => () => Promise<unknown>): Promise<{ undone: number }> {
-  const undoing = new Undoing(pass, platform);
+async function takeAllBack(
+  replay: Replay,
+  platform: Platform,
+  code: (taking: Taking) => () => Promise<unknown>,
+): Promise<{ undone: number }> {
+  const undoing = new Undoing(replay, platform);
   const undone = await platform.followed(undoing.undo(code(undoing)));
-  await tellEnd(pass, platform, "terminated");
+  await tellEnd(replay, platform, "terminated");
   return { undone };
 }
 
@@ -224,21 +240,21 @@ async function takeAllBack(pass: Pass, platform: Platform, code: (taking: Taking
  * keeper polls the platform. The keeper may poll a long run only once a day, so the function retries until the end is written.
  */
 async function tellEnd(
-  pass: Pass,
+  replay: Replay,
   platform: Platform,
   status: End["status"],
   { why = null, kept }: { why?: Failure | null; kept?: unknown } = {},
 ): Promise<void> {
-  pass.progress.flush();
+  replay.progress.flush();
   try {
     // Callbacks, alerts and metrics show the error code without the error's message, so values in the code are redacted.
-    const failure = why && { ...why, code: shownCode(pass.hide, why.code) };
+    const failure = why && { ...why, code: shownCode(replay.hide, why.code) };
     const error = failure && JSON.stringify(failure);
-    const number = await pass.run.number();
-    const cause = failure === null ? undefined : causeOfFailure(pass.workflow, failure);
-    const { instanceId: id, envelope } = pass;
+    const number = await replay.run.number();
+    const cause = failure === null ? undefined : causeOfFailure(replay.workflow, failure);
+    const { instanceId: id, envelope } = replay;
     const { tenant_id: tenantId, parent } = envelope;
-    const pack = async () => packChildResult(pass.env.PAYLOADS, { tenantId, parent: parent ?? "", id, run: number }, kept);
+    const pack = async () => packChildResult(replay.env.PAYLOADS, { tenantId, parent: parent ?? "", id, run: number }, kept);
     const isToPack = parent !== undefined && status === "complete";
     const end = {
       id,
@@ -246,30 +262,31 @@ async function tellEnd(
       status,
       error,
       cause,
-      left: pass.leftTo(number + 1, failure),
-      spent: pass.spending.of(number, pass.undoes),
+      left: replay.leftTo(number + 1, failure),
+      spent: replay.spending.of(number, replay.undoes),
       result: isToPack ? await platform.reading({ label: "end" }, pack, "always") : undefined,
     };
-    const told = tellLane(pass, { status, error: failure && `${failure.code}: ${pass.hide(failure.message)}` });
-    const calls = pass.envelope.callback_url !== undefined;
+    const told = tellLane(replay, { status, error: failure && `${failure.code}: ${replay.hide(failure.message)}` });
+    const calls = replay.envelope.callback_url !== undefined;
     // The keeper does not know the tags, so the write of an end with tags is not left to the keeper.
-    const { newTags } = pass;
-    const finish = (certain: boolean) => pass.recorder.finish(end, certain || newTags.length > 0, newTags, parent, hasFlow(pass.workflow));
-    if (pass.inbox.isKnownToRun && Date.now() - Date.parse(pass.envelope.created_at) < YOUNG_MS) await finish(calls);
+    const { newTags } = replay;
+    const finish = (certain: boolean) =>
+      replay.recorder.finish(end, certain || newTags.length > 0, newTags, parent, hasFlow(replay.workflow));
+    if (replay.inbox.isKnownToRun && Date.now() - Date.parse(replay.envelope.created_at) < YOUNG_MS) await finish(calls);
     else await platform.reading({ label: "end" }, () => finish(true), "always");
     await told;
-    noteEnd(pass, number, status, failure && { ...failure, cause });
-    if (calls) await callBack(pass);
+    noteEnd(replay, number, status, failure && { ...failure, cause });
+    if (calls) await callBack(replay);
   } catch (error) {
-    logLine("warn", { log: "end", ...loggedInstance(pass), status, error: messageOf(error) });
+    logLine("warn", { log: "end", ...loggedInstance(replay), status, error: messageOf(error) });
   }
-  await crashPoint("W33 end recorded, replay not over", pass.instanceId);
+  await crashPoint("W33 end recorded, replay not over", replay.instanceId);
 }
 
 const CALL_LIMIT_MS = 2000;
 
 /** Asks the keeper to send the callback at once. The function never throws, because the keeper finds pending callbacks in any case. */
-async function callBack({ env, instanceId }: Pass): Promise<void> {
+async function callBack({ env, instanceId }: Replay): Promise<void> {
   try {
     await crashPoint("ended, callback not stored", instanceId);
     await within(keeperObject(env).callBack(), CALL_LIMIT_MS);
@@ -282,7 +299,7 @@ async function callBack({ env, instanceId }: Pass): Promise<void> {
  * Ends the instance's turn in the lane of the instance. The call runs in parallel with the write of the run's end. The function never
  * throws.
  */
-async function tellLane({ env, queue, envelope, instanceId }: Pass, end: RunEnd): Promise<void> {
+async function tellLane({ env, queue, envelope, instanceId }: Replay, end: RunEnd): Promise<void> {
   if (envelope.kind !== "command" || laneIn(queue) === undefined) return;
   const untold = await crashPoint("L12 ended, lane not notified", instanceId).catch(() => true);
   if (!untold) await tellTurnOver(env, queue, envelope, instanceId, end);

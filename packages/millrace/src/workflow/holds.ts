@@ -1,8 +1,8 @@
 import type { Duration } from "../contract/duration.ts";
 import { ownName } from "../contract/step-names.ts";
 import type { Policy } from "../guard/step.ts";
-import type { Pass } from "../pass/pass.ts";
-import type { StepCall } from "../pass/step-call.ts";
+import type { Replay } from "../replay/replay.ts";
+import type { StepCall } from "../replay/step-call.ts";
 import { type Held, type Left, leftNow, resumeEventType } from "../signals/approval.ts";
 
 interface Awaited {
@@ -25,14 +25,14 @@ const REMEMBERED_MS = 200;
 
 /** The waits of one replay: for events, for answers and for the end of a pause. While a run is paused, none of its waits begins or ends. */
 export class Holds {
-  readonly #pass: Pass;
+  readonly #replay: Replay;
   readonly #steps: WaitSteps;
   #resumed: Promise<unknown> | undefined;
   /** Each wait for the end of a pause needs its own name. */
   readonly #counts = new Map<string, number>();
 
-  constructor(pass: Pass, steps: WaitSteps) {
-    this.#pass = pass;
+  constructor(replay: Replay, steps: WaitSteps) {
+    this.#replay = replay;
     this.#steps = steps;
   }
 
@@ -60,7 +60,7 @@ export class Holds {
   ): Promise<End> {
     const since = Date.now();
     const end = await this.#endOf(step, wait, told, settle, isSure);
-    const isRemembered = this.#pass.inbox.followsAnother && Date.now() - since < REMEMBERED_MS;
+    const isRemembered = this.#replay.inbox.followsAnother && Date.now() - since < REMEMBERED_MS;
     await this.unlessPaused(step, isRemembered ? "heard" : "asked");
     return end;
   }
@@ -96,7 +96,7 @@ export class Holds {
    * was received.
    */
   async unlessPaused(step: StepCall, how: "asked" | "heard"): Promise<void> {
-    const { run } = this.#pass;
+    const { run } = this.#replay;
     while ((await (how === "asked" ? run.wanted() : run.heardLast())) !== "goes on") {
       await this.untilResumed(step, (this.#counts.get(step.label) ?? 0) + 1);
     }
@@ -109,12 +109,12 @@ export class Holds {
   async untilResumed(step: StepCall, round: number): Promise<void> {
     const { label, guarded = false } = step;
     this.#counts.set(label, round);
-    await this.#pass.keepCaught(step).catch(() => undefined);
-    const wanted = await this.#steps.reading({ label, guarded }, () => this.#pass.run.askWanted());
-    if (wanted === "stopped") return this.#pass.stop();
+    await this.#replay.keepCaught(step).catch(() => undefined);
+    const wanted = await this.#steps.reading({ label, guarded }, () => this.#replay.run.askWanted());
+    if (wanted === "stopped") return this.#replay.stop();
     if (wanted !== "paused") return;
     this.#resumed ??= this.#steps
-      .waitFor(ownName(label, "paused", round), resumeEventType(this.#pass.instanceId), "365 days")
+      .waitFor(ownName(label, "paused", round), resumeEventType(this.#replay.instanceId), "365 days")
       // After any end of the wait, only the run's status in the database decides whether the run continues.
       .catch(() => undefined)
       .finally(() => {

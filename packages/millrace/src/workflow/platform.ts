@@ -12,10 +12,10 @@ import { doubtEventType, isInDoubt } from "../guard/doubt.ts";
 import { resultOf, type StepOutcome, unpackOutput } from "../guard/output.ts";
 import { checkedPolicy, type Policy } from "../guard/step.ts";
 import { loggedInstance } from "../observe/log/instances.ts";
-import { withinStep } from "../pass/advice.ts";
-import { attemptInPass } from "../pass/inline.ts";
-import type { Pass } from "../pass/pass.ts";
-import type { StepCall } from "../pass/step-call.ts";
+import { withinStep } from "../replay/advice.ts";
+import { attemptInline } from "../replay/inline.ts";
+import type { Replay } from "../replay/replay.ts";
+import type { StepCall } from "../replay/step-call.ts";
 import { HELD } from "../signals/approval.ts";
 import { query } from "../store/d1/retry.ts";
 import { isAborted, isAboutStep } from "../store/d1/trouble.ts";
@@ -33,18 +33,18 @@ const MOST_ROUNDS = 10;
  * inline step.
  */
 export class Platform {
-  readonly #pass: Pass;
+  readonly #replay: Replay;
   readonly #steps: WorkflowStep;
   readonly holds: Holds;
   readonly brokenOff: BrokenOff;
   readonly #attempts = new Map<Promise<unknown>, number>();
   #code: "runs" | "returned" | "threw" | "over" = "runs";
 
-  constructor(pass: Pass, steps: WorkflowStep) {
-    this.#pass = pass;
+  constructor(replay: Replay, steps: WorkflowStep) {
+    this.#replay = replay;
     this.#steps = steps;
-    this.brokenOff = new BrokenOff(pass);
-    this.holds = new Holds(pass, this);
+    this.brokenOff = new BrokenOff(replay);
+    this.holds = new Holds(replay, this);
   }
 
   /**
@@ -62,13 +62,13 @@ export class Platform {
     const { label: name, of: label = name, guarded = false, reads = false, commits = false } = step;
     const isOver = () => !behind && this.#code !== "runs" && !(this.#code === "returned" && guarded);
     if (isOver()) return never();
-    const { failures } = this.#pass;
+    const { failures } = this.#replay;
     const { retries, timeoutMs } = this.#checked(policy, label);
-    const attempts = new StepAttempts(this.#pass, label, step.name, retries.limit, timeoutMs);
+    const attempts = new StepAttempts(this.#replay, label, step.name, retries.limit, timeoutMs);
     const made = (attempt: number) =>
       attempts.make(attempt, () => {
-        if (!guarded) this.#pass.course.noteAnew(label);
-        const own = { instanceId: this.#pass.instanceId, step: label, class: commits ? "commit" : reads ? "read" : undefined };
+        if (!guarded) this.#replay.course.noteAnew(label);
+        const own = { instanceId: this.#replay.instanceId, step: label, class: commits ? "commit" : reads ? "read" : undefined };
         return this.#hold(
           timeoutMs,
           withinStep(() => asCodeOf(own, () => body(attempt))),
@@ -76,11 +76,11 @@ export class Platform {
       });
     const make = (attempt: number) =>
       made(attempt).catch(async (error) => {
-        if (attempt <= retries.limit && !endsStep(error)) await this.#pass.keepCaught(step).catch(() => undefined);
+        if (attempt <= retries.limit && !endsStep(error)) await this.#replay.keepCaught(step).catch(() => undefined);
         throw error;
       });
-    const inPass = this.#goesInline(step) ? await attemptInPass(this.#pass.inline, name, () => make(1)) : undefined;
-    if (inPass && "result" in inPass) return inPass.result;
+    const endedInline = this.#goesInline(step) ? await attemptInline(this.#replay.inline, name, () => make(1)) : undefined;
+    if (endedInline && "result" in endedInline) return endedInline.result;
     this.#noteStep();
     const begun = this.#steps.do(
       name,
@@ -93,23 +93,23 @@ export class Platform {
         },
         timeout: markedTimeoutMs(timeoutMs, reads),
       },
-      async ({ attempt }) => (isOver() ? never<T>() : attempt === 1 && inPass ? inPass.attempt : make(attempt)),
+      async ({ attempt }) => (isOver() ? never<T>() : attempt === 1 && endedInline ? endedInline.attempt : make(attempt)),
     );
     const ended = begun.catch(async (told) => {
       if (!attempts.isOutcome(told)) return isOver() ? never<T>() : this.brokenOff.by(told, { type: "do", name });
-      const anew = attempts.ran || (name !== label && !guarded) ? undefined : await this.#pass.inbox.anewAs(label, name);
+      const anew = attempts.ran || (name !== label && !guarded) ? undefined : await this.#replay.inbox.anewAs(label, name);
       if (anew) return this.do({ ...step, label: anew, of: label }, policy, body, begins);
-      if (!attempts.ran) this.#pass.inbox.noteReplay();
+      if (!attempts.ran) this.#replay.inbox.noteReplay();
       const error = fromStepError(told);
       const isUnheard = attempts.noteGivenUp(error) || !attempts.ran || codeOf(failures.lastOf(label)) === "unavailable";
       const given = { step, hangs: attempts.ran, error: failures.lastOf(label) };
-      const written = isUnheard && guarded ? await unheardOutcome(this.#pass, given) : undefined;
+      const written = isUnheard && guarded ? await unheardOutcome(this.#replay, given) : undefined;
       if (written) return written as unknown as T;
-      this.#pass.spending.noteFailed();
+      this.#replay.spending.noteFailed();
       throw error;
     });
     const result = await ended;
-    if (!attempts.ran) this.#pass.inbox.noteReplay();
+    if (!attempts.ran) this.#replay.inbox.noteReplay();
     return result as T;
   }
 
@@ -120,7 +120,7 @@ export class Platform {
    */
   async whenDone(): Promise<void> {
     this.#code = "returned";
-    await this.#pass.guarded.whenDone().finally(() => {
+    await this.#replay.guarded.whenDone().finally(() => {
       this.#code = "over";
     });
   }
@@ -139,15 +139,15 @@ export class Platform {
   }
 
   followed<T>(code: Promise<T>): Promise<T> {
-    return Promise.race([code, this.brokenOff.error, this.#pass.astray]);
+    return Promise.race([code, this.brokenOff.error, this.#replay.astray]);
   }
 
   #goesInline({ inline, of }: PlatformStep): boolean {
-    return inline === true && of === undefined && this.#pass.inbox.isAhead && this.#pass.inline.goesOn;
+    return inline === true && of === undefined && this.#replay.inbox.isAhead && this.#replay.inline.goesOn;
   }
 
   async #kept(step: StepCall): Promise<StepOutcome | undefined> {
-    const { inbox, instanceId } = this.#pass;
+    const { inbox, instanceId } = this.#replay;
     const seen = step.guarded ? inbox.kept(step) : undefined;
     if (!seen) return undefined;
     inbox.noteReplay();
@@ -155,8 +155,8 @@ export class Platform {
   }
 
   #noteStep(): void {
-    this.#pass.spending.noteStep();
-    this.#pass.inline.noteStep();
+    this.#replay.spending.noteStep();
+    this.#replay.inline.noteStep();
   }
 
   /**
@@ -173,7 +173,7 @@ export class Platform {
     try {
       return checkedPolicy(policy);
     } catch (error) {
-      this.#pass.failures.noteEnd(label, error);
+      this.#replay.failures.noteEnd(label, error);
       throw error;
     }
   }
@@ -203,16 +203,16 @@ export class Platform {
 
   async sleep(step: StepCall, wantedMs: number): Promise<void> {
     const ms = pauseMs(wantedMs);
-    if (this.#pass.inbox.wasOver(step.label)) return;
-    await this.reading(step, () => this.#pass.keepCaught(step));
+    if (this.#replay.inbox.wasOver(step.label)) return;
+    await this.reading(step, () => this.#replay.keepCaught(step));
     await this.holds.unlessPaused(step, "asked");
     const since = Date.now();
     this.#noteStep();
     await this.#steps.sleep(step.label, ms).catch((error) => this.#unlessAboutStep(error, { type: "sleep", name: step.label }));
-    this.#pass.inbox.noteWaited();
+    this.#replay.inbox.noteWaited();
     const rest = Date.now() - since - ms / 2;
-    if (rest < 0) this.#pass.inbox.noteReplay();
-    else if (rest > SHORT_SLEEP_MS) this.#pass.course.noteAnew(step.label);
+    if (rest < 0) this.#replay.inbox.noteReplay();
+    else if (rest > SHORT_SLEEP_MS) this.#replay.course.noteAnew(step.label);
     await this.holds.unlessPaused(step, rest < 0 ? "heard" : "asked");
   }
 
@@ -221,7 +221,7 @@ export class Platform {
     const event = await this.#steps
       .waitForEvent<T>(label, { type, timeout: durationMs(timeout) })
       .catch((error) => this.#unlessAboutStep(error, { type: "waitForEvent", name: label }));
-    this.#pass.inbox.noteWaited();
+    this.#replay.inbox.noteWaited();
     return event.payload;
   }
 
@@ -236,7 +236,7 @@ export class Platform {
     attempt: (number: number, doubted?: string) => Promise<StepOutcome>,
   ): Promise<Output> {
     let doubted: string | undefined;
-    const begin = async (number: number) => ((await this.#pass.run.wanted(number > 1)) === "goes on" ? attempt(number, doubted) : HELD);
+    const begin = async (number: number) => ((await this.#replay.run.wanted(number > 1)) === "goes on" ? attempt(number, doubted) : HELD);
     let outcome = (await this.#kept(step)) ?? (await this.do(step, policy, begin));
     for (let round = 1; "inDoubt" in outcome || "held" in outcome; round++) {
       const part = "held" in outcome ? "after_pause" : "after_doubt";
@@ -249,22 +249,22 @@ export class Platform {
     }
     const packed = outcome;
     if (step.guarded && packed.reads) throw this.#wasRead(step);
-    if (step.guarded || "appRows" in packed) this.#pass.spending.noteOutcome(packed);
-    return (await this.reading(step, () => unpackOutput(this.#pass.env.PAYLOADS, packed))) as Output;
+    if (step.guarded || "appRows" in packed) this.#replay.spending.noteOutcome(packed);
+    return (await this.reading(step, () => unpackOutput(this.#replay.env.PAYLOADS, packed))) as Output;
   }
 
   /** The error for an effect that was a read before a deployment. The platform returns the read's output, so the effect would not run. */
   #wasRead({ label }: StepCall): MillraceError {
     const said = `"${label}" was a read when it ran. Give the effect another name, deploy, then retry.`;
     const error = new MillraceError("nondeterministic_steps", said, { step: label, unclear: false });
-    this.#pass.failures.noteEnd(label, error);
+    this.#replay.failures.noteEnd(label, error);
     return error;
   }
 
   async #untilResolved(step: StepCall, key: string, round: number): Promise<void> {
     // The platform stores the unknown outcome but may have lost the operator's decision, so the decision is read from the database.
-    if (!isInDoubt(await this.reading(step, () => this.#pass.inbox.entries(true)), key)) return;
-    await this.reading(step, () => this.#pass.recorder.parked(this.#pass.instanceId));
+    if (!isInDoubt(await this.reading(step, () => this.#replay.inbox.entries(true)), key)) return;
+    await this.reading(step, () => this.#replay.recorder.parked(this.#replay.instanceId));
     await this.waitFor(ownName(step.label, "in_doubt", round), doubtEventType(key), "365 days");
   }
 }
@@ -293,12 +293,12 @@ const MAX_ERROR_CHARACTERS = 500;
  * this step. A pending `run` would block the platform's engine, and the keeper could not distinguish the run from an active run.
  */
 class BrokenOff {
-  readonly #pass: Pass;
+  readonly #replay: Replay;
   readonly #rejected = Promise.withResolvers<never>();
   #isSo = false;
 
-  constructor(pass: Pass) {
-    this.#pass = pass;
+  constructor(replay: Replay) {
+    this.#replay = replay;
     this.#rejected.promise.catch(() => undefined);
   }
 
@@ -317,9 +317,9 @@ class BrokenOff {
   by(error: unknown, step: PlatformStepName): Promise<never> {
     if (!this.#isSo) {
       this.#isSo = true;
-      this.#pass.course.end();
+      this.#replay.course.end();
       const said = beginning(messageOf(error), MAX_ERROR_CHARACTERS);
-      logLine("warn", { log: "broken_off", ...loggedInstance(this.#pass), step: step.name, error: said });
+      logLine("warn", { log: "broken_off", ...loggedInstance(this.#replay), step: step.name, error: said });
       // If a platform engine aborts itself, it recognizes its own error and changes no status.
       this.#rejected.reject(isAborted(error) ? error : new Error(tellBrokenOff(said, step)));
     }
@@ -335,7 +335,7 @@ class BrokenOff {
       return await Promise.race([replay, this.error]);
     } catch (error) {
       if (!this.#isSo) throw error;
-      const { env, instanceId } = this.#pass;
+      const { env, instanceId } = this.#replay;
       await within(query(env.DB, lookSoon(instanceId)), LOOK_LIMIT_MS).catch(() => undefined);
       return this.error;
     }

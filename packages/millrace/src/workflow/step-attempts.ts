@@ -18,9 +18,9 @@ import {
 import { framesOf, readTold, tellError } from "../contract/told-error.ts";
 import type { Retries } from "../guard/step.ts";
 import { WatchedAttempt } from "../observe/attempts.ts";
-import { errorOf } from "../pass/caught.ts";
-import { asWrongStatement, describeFailure } from "../pass/failure.ts";
-import type { Pass } from "../pass/pass.ts";
+import { errorOf } from "../replay/caught.ts";
+import { asWrongStatement, describeFailure } from "../replay/failure.ts";
+import type { Replay } from "../replay/replay.ts";
 import { isAboutStep, isInfrastructure } from "../store/d1/trouble.ts";
 
 /** Largest difference between the attempt's clock and the platform's timer. */
@@ -50,7 +50,7 @@ export class StepAttempts {
   #thrown: { readonly text: string; readonly isLast: boolean } | undefined;
 
   constructor(
-    readonly pass: Pass,
+    readonly replay: Replay,
     readonly label: string,
     /** The step's name in the code; undefined for a step of the engine. */
     readonly name: string | undefined,
@@ -66,10 +66,10 @@ export class StepAttempts {
   async make<T>(attempt: number, work: () => Promise<T>): Promise<T> {
     this.#ran = true;
     this.#thrown = undefined;
-    if (attempt > 1) this.pass.inline.end(this.label);
+    if (attempt > 1) this.replay.inline.end(this.label);
     const hung = this.#underWay;
     if (hung) hung.watched.failed(describeFailure(this.label, hung.attempt, HUNG), "retried", HUNG);
-    const watched = new WatchedAttempt(this.pass, this, attempt);
+    const watched = new WatchedAttempt(this.replay, this, attempt);
     const own = { attempt, since: Date.now(), watched };
     this.#underWay = own;
     try {
@@ -99,7 +99,7 @@ export class StepAttempts {
     if (readTold(text)) return true;
     if (isInfrastructure(error)) return false;
     if (isAboutStep(error)) return true;
-    const { inbox, course } = this.pass;
+    const { inbox, course } = this.replay;
     if (!this.#ran) return inbox.mayFollow && !course.isBeyond;
     return this.#thrown !== undefined && (this.#thrown.isLast || text.includes(this.#thrown.text));
   }
@@ -111,7 +111,7 @@ export class StepAttempts {
   noteGivenUp(error: unknown): boolean {
     const { attempt = 0, since = Date.now(), watched } = this.#underWay ?? {};
     const hung = attempt > this.limit && Date.now() - since >= this.timeoutMs - TIMER_MARGIN_MS;
-    const { failures } = this.pass;
+    const { failures } = this.replay;
     if (hung && watched) this.#note(watched, new MillraceError("step_timeout", messageOf(error)), true);
     else if (!this.#ran) failures.note(this.label, this.limit + 1, error, true);
     failures.noteRejected(this.label, error);
@@ -123,7 +123,7 @@ export class StepAttempts {
    * The earlier attempt may have hung, or may belong to another replay or run.
    */
   #besideEarlier(attempt: number, error: unknown): unknown {
-    const { failures, inbox } = this.pass;
+    const { failures, inbox } = this.replay;
     const isCertain = attempt - 1 === this.#failed && isDefiniteRefusal(error) && !inbox.mayStand(this.label);
     if (!isCertain) failures.noteUnclear(this.label);
     this.#failed = attempt;
@@ -132,7 +132,7 @@ export class StepAttempts {
 
   #note(watched: WatchedAttempt, error: unknown, last: boolean): void {
     const { attempt } = watched;
-    this.pass.failures.note(this.label, attempt, error, last);
+    this.replay.failures.note(this.label, attempt, error, last);
     watched.failed(describeFailure(this.label, attempt, error), last ? "failed" : "retried", error);
   }
 }
@@ -240,7 +240,7 @@ function backOffMs(retries: Retries, attempt: number): number {
  */
 const WAIT_MS = { first: 1000, next: 50 };
 
-export async function wasSlept({ env, workflow, instanceId }: Pass, label: string): Promise<boolean> {
+export async function wasSlept({ env, workflow, instanceId }: Replay, label: string): Promise<boolean> {
   const instance = await workflowBinding(env, workflow).get(instanceId);
   const ended = await instance.subscribe({ filter: ["sleep_completed"] });
   try {

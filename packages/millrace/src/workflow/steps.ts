@@ -21,9 +21,9 @@ import {
   type Stored,
   type Writes,
 } from "../guard/step.ts";
-import { goesInline } from "../pass/inline.ts";
-import type { Pass } from "../pass/pass.ts";
-import type { StepCall } from "../pass/step-call.ts";
+import { goesInline } from "../replay/inline.ts";
+import type { Replay } from "../replay/replay.ts";
+import type { StepCall } from "../replay/step-call.ts";
 import type { Approval } from "../signals/approval.ts";
 import { CLAIMED } from "../store/inbox/classes.ts";
 import type { ApprovalRequest } from "./approve.ts";
@@ -63,7 +63,7 @@ interface ModeOption {
  * becomes a platform step only if it is retried.
  */
 export class Steps {
-  readonly #pass: Pass;
+  readonly #replay: Replay;
   readonly #platform: Platform;
   readonly #taking: Taking;
   readonly #mode: StepMode;
@@ -71,9 +71,9 @@ export class Steps {
   readonly #maxHops: number;
 
   /** The engine calls the constructor for each replay. `items` contains the item keys of the enclosing calls of `map`. */
-  constructor(pass: Pass, platform: Platform, taking: Taking, mode: StepMode, maxHops: number, items: readonly string[] = []) {
+  constructor(replay: Replay, platform: Platform, taking: Taking, mode: StepMode, maxHops: number, items: readonly string[] = []) {
     this.#maxHops = maxHops;
-    this.#pass = pass;
+    this.#replay = replay;
     this.#platform = platform;
     this.#taking = taking;
     this.#mode = mode;
@@ -85,7 +85,7 @@ export class Steps {
    * repeated tag changes nothing. Errors: `config_invalid` for an invalid tag.
    */
   tag(...tags: string[]): void {
-    this.#pass.tag(tags);
+    this.#replay.tag(tags);
   }
 
   /** Reads data in a step. A read may run more than once, has no guarantee and writes no row. */
@@ -95,13 +95,13 @@ export class Steps {
     options: StepOptions = {},
   ): Promise<Output> {
     const step = { ...this.#call(name, options.key), reads: true };
-    const { env, envelope, instanceId } = this.#pass;
+    const { env, envelope, instanceId } = this.#replay;
     const folder = `${envelope.tenant_id}/${instanceId}`;
     // An abandoned attempt at a read may still write its output, so each attempt has its own path.
     const path = () => `${folder}/${digest("read", step.label, attemptToken())}`;
     return this.#taking.read(step, options, async (nth) => {
-      const output = await read(reportingOf(this.#pass, step, nth));
-      await this.#pass.storeTags();
+      const output = await read(reportingOf(this.#replay, step, nth));
+      await this.#replay.storeTags();
       return { ...(await packOutput(env.PAYLOADS, path, output)), reads: true };
     });
   }
@@ -172,8 +172,8 @@ export class Steps {
     // The payload is read before the code receives the event, so that the latency of R2 does not decide a race.
     const open = async (taken: string) => {
       const envelope = parseEnvelope(JSON.parse(taken));
-      const payload = await this.#platform.reading(step, () => unpackPayload(this.#pass.env.PAYLOADS, event, envelope));
-      this.#pass.withhold(event.payload, payload);
+      const payload = await this.#platform.reading(step, () => unpackPayload(this.#replay.env.PAYLOADS, event, envelope));
+      this.#replay.withhold(event.payload, payload);
       return payload;
     };
     return this.#taking.waitFor(step, { event, ...about }, open);
@@ -194,7 +194,7 @@ export class Steps {
   ): Promise<Result> {
     const { on, name: child } = workflow ?? {};
     assertDeclared(on?.kind === "command", `The child "${name}" needs a workflow that a command starts, and its input.`, { step: name });
-    const { env, envelope, workflow: parent } = this.#pass;
+    const { env, envelope, workflow: parent } = this.#replay;
     const start = { ...this.#call(`${CHILD_PREFIX}${name}`, options.key, true), guarded: true, commits: true };
     const path = [...(envelope.path ?? []), parent];
     const draft = () => {
@@ -233,7 +233,7 @@ export class Steps {
   ): Promise<Output[]> {
     return mapItems(items, options.concurrency, (item) => {
       const keys = [...this.#items, String(options.key(item))];
-      return each(item, new Steps(this.#pass, this.#platform, this.#taking, this.#mode, this.#maxHops, keys));
+      return each(item, new Steps(this.#replay, this.#platform, this.#taking, this.#mode, this.#maxHops, keys));
     });
   }
 
@@ -242,12 +242,12 @@ export class Steps {
    * await the promise.
    */
   #guarded<T>(step: StepCall, taken: Promise<T>): Promise<T> {
-    return Answer.of(taken, () => this.#pass.guarded.noteAwaited(step.label));
+    return Answer.of(taken, () => this.#replay.guarded.noteAwaited(step.label));
   }
 
   /** Stores new tags before a step that may last long. The step does not wait for the write, and the next record repeats a lost write. */
   #storeTags(): void {
-    this.#pass.storeTags().catch(() => undefined);
+    this.#replay.storeTags().catch(() => undefined);
   }
 
   #isInline(name: string, steps: StepMode = this.#mode, effect: Parameters<typeof goesInline>[0]): boolean {
@@ -256,7 +256,7 @@ export class Steps {
   }
 
   #call(name: string, key: string | undefined, undoable?: boolean): StepCall {
-    return this.#pass.call(name, itemOf(key ? [...this.#items, String(key)] : this.#items), undoable);
+    return this.#replay.call(name, itemOf(key ? [...this.#items, String(key)] : this.#items), undoable);
   }
 }
 

@@ -3,8 +3,8 @@ import { attemptCommit } from "../guard/commit.ts";
 import { attemptEffect } from "../guard/effect.ts";
 import { asWrites } from "../guard/record.ts";
 import type { Done, StepDefinition, Writes } from "../guard/step.ts";
-import type { Pass } from "../pass/pass.ts";
-import type { StepCall } from "../pass/step-call.ts";
+import type { Replay } from "../replay/replay.ts";
+import type { StepCall } from "../replay/step-call.ts";
 import { selectAskedAt, selectCutOff } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
 import type { Seen } from "../store/inbox/entry.ts";
@@ -30,12 +30,17 @@ export interface Undoable {
  * undo finds the remaining effects. A retry of the instance then executes the effect again, under its next generation. The function returns
  * the number of undone effects.
  */
-export async function takeBack(pass: Pass, platform: Platform, undoable: readonly Undoable[], entries: readonly Seen[]): Promise<number> {
+export async function takeBack(
+  replay: Replay,
+  platform: Platform,
+  undoable: readonly Undoable[],
+  entries: readonly Seen[],
+): Promise<number> {
   let undone = 0;
   const met = undoable.map((one) => ({ ...one, effect: newestOf(entries, one.step) }));
   for (const { step, done, definition, writes, effect } of met.toSorted((a, b) => positionOf(b.effect) - positionOf(a.effect))) {
     if (effect?.state !== "done" || effect.undoable !== 1 || effect.token === SKIPPED) continue;
-    const key = { instanceId: pass.instanceId, step: effect.step, item: effect.item, generation: effect.generation };
+    const key = { instanceId: replay.instanceId, step: effect.step, item: effect.item, generation: effect.generation };
     const back = undoStep(step, effect.position, entries);
     const superseded = () => [takenBack(key), nextGeneration(key)];
     const all = (): Writes => {
@@ -44,8 +49,8 @@ export async function takeBack(pass: Pass, platform: Platform, undoable: readonl
     };
     await platform.settle(back, definition ?? {}, (nth, doubted) =>
       definition
-        ? attemptEffect({ pass, step: back, definition, input: done, writes: all }, nth, doubted)
-        : attemptCommit({ pass, step: back, skipped: () => ({ statements: superseded() }) }, nth, all),
+        ? attemptEffect({ replay, step: back, definition, input: done, writes: all }, nth, doubted)
+        : attemptCommit({ replay, step: back, skipped: () => ({ statements: superseded() }) }, nth, all),
     );
     undone++;
   }
@@ -99,11 +104,11 @@ function isAnswered({ state, token }: Seen): boolean {
  * interrupted them. The steps without an outcome are queried once per replay.
  */
 export class LeftOpen {
-  readonly #pass: Pass;
+  readonly #replay: Replay;
   #asked: Promise<{ cutOff: ReadonlySet<string>; undoneSince: number }> | undefined;
 
-  constructor(pass: Pass) {
-    this.#pass = pass;
+  constructor(replay: Replay) {
+    this.#replay = replay;
   }
 
   /**
@@ -115,7 +120,7 @@ export class LeftOpen {
     if (last !== undefined && last.state !== "failed") return false;
     const { cutOff, undoneSince } = await this.#known();
     return (
-      (failed || cutOff.has(label) || this.#pass.inbox.mayStand(label)) &&
+      (failed || cutOff.has(label) || this.#replay.inbox.mayStand(label)) &&
       !(last !== undefined && isAnswered(last) && last.updated_at >= undoneSince)
     );
   }
@@ -133,7 +138,7 @@ export class LeftOpen {
   }
 
   async #ask(): Promise<{ cutOff: ReadonlySet<string>; undoneSince: number }> {
-    const { env, run } = this.#pass;
+    const { env, run } = this.#replay;
     const [rows, [asked]] = await Promise.all([
       query<{ label: string }>(env.DB, selectCutOff(run.undo)),
       query<{ at: number }>(env.DB, selectAskedAt(run.undo)),

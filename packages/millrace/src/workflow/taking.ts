@@ -2,7 +2,7 @@ import type { Duration } from "../contract/duration.ts";
 import type { EventDefinition } from "../contract/message.ts";
 import type { StepOutcome } from "../guard/output.ts";
 import type { Commit, Policy, Reporting, StepDefinition, Writes } from "../guard/step.ts";
-import type { StepCall } from "../pass/step-call.ts";
+import type { StepCall } from "../replay/step-call.ts";
 import type { Approval } from "../signals/approval.ts";
 import type { ApprovalRequest } from "./approve.ts";
 import type { ChildRecord, ChildRequest } from "./child.ts";

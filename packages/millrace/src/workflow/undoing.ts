@@ -5,9 +5,9 @@ import { attemptEffect } from "../guard/effect.ts";
 import { resultOf, type StepOutcome, unpackOutput } from "../guard/output.ts";
 import { skippedRead } from "../guard/skipped.ts";
 import type { Done, Policy, StepDefinition } from "../guard/step.ts";
-import { NAMING_MS } from "../pass/course.ts";
-import type { Pass } from "../pass/pass.ts";
-import type { StepCall } from "../pass/step-call.ts";
+import { NAMING_MS } from "../replay/course.ts";
+import type { Replay } from "../replay/replay.ts";
+import type { StepCall } from "../replay/step-call.ts";
 import { type Approval, knownAnswer } from "../signals/approval.ts";
 import { heldSignal } from "../signals/wait.ts";
 import { CLAIMED } from "../store/inbox/classes.ts";
@@ -23,7 +23,7 @@ import { type CommitRequest, type EffectRequest, EndOfRecord, type EventRequest,
  * determines the effects of the run, their inputs and their order. Then this class undoes the effects.
  */
 export class Undoing implements Taking {
-  readonly #pass: Pass;
+  readonly #replay: Replay;
   readonly #platform: Platform;
   readonly #undoable: Undoable[] = [];
   readonly #underWay = new Set<Promise<unknown>>();
@@ -32,10 +32,10 @@ export class Undoing implements Taking {
   readonly #hasMetAll = Promise.withResolvers<undefined>();
   #broken: { error: unknown } | undefined;
 
-  constructor(pass: Pass, platform: Platform) {
-    this.#pass = pass;
+  constructor(replay: Replay, platform: Platform) {
+    this.#replay = replay;
     this.#platform = platform;
-    this.#leftOpen = new LeftOpen(pass);
+    this.#leftOpen = new LeftOpen(replay);
   }
 
   /**
@@ -48,16 +48,16 @@ export class Undoing implements Taking {
     if (passed) await this.#untilIdle();
     else await Promise.allSettled(this.#underWay);
     this.#assertWhole();
-    const entries = await this.#pass.inbox.entries(true);
+    const entries = await this.#replay.inbox.entries(true);
     const startedAt = Date.now();
     // A branch of the code may run other code between two steps.
     while (passed && !this.#broken && this.#missedOf(entries) && Date.now() - startedAt < NAMING_MS) await this.#untilIdle(20);
     this.#assertWhole();
-    this.#pass.course.end();
+    this.#replay.course.end();
     const missed = this.#missedOf(entries);
     const label = missed ? labelOf(missed.step, missed.item) : await this.#missedOpen(entries);
     if (label !== undefined) throw this.#whyMissed(label, missed !== undefined, passed);
-    return takeBack(this.#pass, this.#platform, this.#undoable, entries);
+    return takeBack(this.#replay, this.#platform, this.#undoable, entries);
   }
 
   /**
@@ -65,15 +65,15 @@ export class Undoing implements Taking {
    * and fails in the undo, the undo fails, because the code would take another path.
    */
   read<Output>(step: StepCall, policy: Policy, read: (nth: number) => Promise<StepOutcome>): Promise<Output> {
-    const { inbox } = this.#pass;
-    const attempt = async (nth: number) => (await skippedRead(this.#pass, step)) ?? read(nth);
+    const { inbox } = this.#replay;
+    const attempt = async (nth: number) => (await skippedRead(this.#replay, step)) ?? read(nth);
     const found = async () => {
       if (!(await this.#isBehindAll(step))) return this.#platform.settle<Output>(step, policy, attempt);
       this.#hasMetAll.resolve(undefined);
       return endOfRecord(step);
     };
     return this.#track(() =>
-      this.#pass.take(step, found).catch((error) => (inbox.wasOver(step.label) ? this.#break(error) : Promise.reject(error))),
+      this.#replay.take(step, found).catch((error) => (inbox.wasOver(step.label) ? this.#break(error) : Promise.reject(error))),
     );
   }
 
@@ -87,7 +87,7 @@ export class Undoing implements Taking {
     const settle = (entry: Seen | undefined) => {
       // A recorded effect keeps its position, which defines the order of the undo. A repeated effect gets the last position.
       const at = entry === undefined ? step : { ...step, position: entry.position };
-      const effect = { pass: this.#pass, step: at, definition: entry === undefined ? definition : asking, input, writes: record };
+      const effect = { replay: this.#replay, step: at, definition: entry === undefined ? definition : asking, input, writes: record };
       return this.#platform.settle(at, definition, (nth, doubted) => attemptEffect(effect, nth, doubted).catch(nothingIfNone));
     };
     return this.#find(step, async (failure) => {
@@ -115,7 +115,7 @@ export class Undoing implements Taking {
   }
 
   waitFor<Payload>(step: StepCall, _request: EventRequest, open: (envelope: string) => Promise<Payload>): Promise<Payload> {
-    return this.#find(step, async () => open((await this.#orAbort(step, () => heldSignal(this.#pass, step.label))) ?? endOfRecord(step)));
+    return this.#find(step, async () => open((await this.#orAbort(step, () => heldSignal(this.#replay, step.label))) ?? endOfRecord(step)));
   }
 
   /** Undoes a child as an effect of its parent: the undo cancels or undoes the child, and ends after the child's undo. */
@@ -132,24 +132,24 @@ export class Undoing implements Taking {
 
   child<Output>(step: StepCall, _record: ChildRecord, { hide }: ChildRequest): Promise<Output> {
     return this.#find(step, async () => {
-      const told = await this.#orAbort(step, () => endForUndo(this.#pass, step));
-      return (told ? await resultOfChild(this.#pass, step, told, hide) : endOfRecord(step)) as Output;
+      const told = await this.#orAbort(step, () => endForUndo(this.#replay, step));
+      return (told ? await resultOfChild(this.#replay, step, told, hide) : endOfRecord(step)) as Output;
     });
   }
 
   approve(step: StepCall): Promise<Approval> {
-    return this.#find(step, async () => (await this.#orAbort(step, () => knownAnswer(askerAt(this.#pass, step)))) ?? endOfRecord(step));
+    return this.#find(step, async () => (await this.#orAbort(step, () => knownAnswer(askerAt(this.#replay, step)))) ?? endOfRecord(step));
   }
 
   #undoOf() {
-    const { envelope, instanceId, run } = this.#pass;
+    const { envelope, instanceId, run } = this.#replay;
     return { tenantId: envelope.tenant_id, parent: instanceId, undo: run.undo ?? "" };
   }
 
   /** Finds the recorded outcome of a step, even if the code received the step's failure in the run. */
   #find<T>(step: StepCall, found: (failure?: Error) => Promise<T>): Promise<T> {
     return this.#track(() =>
-      this.#pass.take(
+      this.#replay.take(
         step,
         () => found(),
         (failure) => found(failure).catch(unlessNothingCame),
@@ -166,7 +166,7 @@ export class Undoing implements Taking {
   }
 
   async #recorded<Output>(step: StepCall, effect?: Unsettled): Promise<Output> {
-    const { env, instanceId, inbox } = this.#pass;
+    const { env, instanceId, inbox } = this.#replay;
     const seen = await this.#orAbort(step, () => inbox.entries());
     let entry = newestOf(seen, step);
     const last = lastOf(seen, step);
@@ -186,13 +186,13 @@ export class Undoing implements Taking {
 
   /** True for a step that failed without a record and that had an undo handler when it failed. */
   #couldBeTakenBack(label: string): boolean {
-    const { history } = this.#pass.inbox;
+    const { history } = this.#replay.inbox;
     return (history?.left[label]?.effect ?? history?.failureOf(label)?.effect) === "undoable";
   }
 
   /** True for a read if no later step is recorded or open. */
   async #isBehindAll(step: StepCall): Promise<boolean> {
-    const { inbox, course } = this.#pass;
+    const { inbox, course } = this.#replay;
     const entries = await this.#orAbort(step, () => inbox.entries());
     if (inbox.wasOver(step.label)) return false;
     const recorded = entries.filter(({ position }) => position >= 0).map(({ step: name, item }) => labelOf(name, item));
@@ -212,7 +212,7 @@ export class Undoing implements Taking {
 
   /** Finds the label of an undoable step of an earlier run, without a record, that the code did not reach and no operator skipped. */
   async #missedOpen(entries: readonly Seen[]): Promise<string | undefined> {
-    const { inbox, course } = this.#pass;
+    const { inbox, course } = this.#replay;
     for (const [label, one] of Object.entries(inbox.history?.left ?? {})) {
       if (!("open" in one) || one.effect !== "undoable" || course.hasBegun(label)) continue;
       const last = entries.findLast(({ step, item }) => labelOf(step, item) === label);
@@ -228,14 +228,14 @@ export class Undoing implements Taking {
   #whyMissed(label: string, isRecorded: boolean, passed: PromiseSettledResult<unknown> | undefined): unknown {
     const thrown: unknown = passed?.status === "rejected" ? passed.reason : undefined;
     const isCut = thrown !== undefined && !(thrown instanceof EndOfRecord);
-    if (isCut && this.#pass.failures.hasRejected) return thrown;
+    if (isCut && this.#replay.failures.hasRejected) return thrown;
     const why = isCut ? `The code threw: ${messageOf(thrown)}` : "The code no longer reaches this step";
     const error = new MillraceError(
       "nondeterministic_steps",
       `"${label}" can be undone, but the undo did not reach it. ${why.replace(/\.$/, "")}. Fix the code, deploy it, then retry.${isRecorded ? "" : ` Or skip "${label}": the undo then ignores it.`}`,
     );
     // Only the step at which an undo fails can be skipped.
-    if (!isRecorded) this.#pass.failures.noteEnd(label, error);
+    if (!isRecorded) this.#replay.failures.noteEnd(label, error);
     return error;
   }
 
@@ -252,8 +252,8 @@ export class Undoing implements Taking {
     try {
       return await this.#platform.reading({ label: `${UNDO_PREFIX}${step.label}` }, look);
     } catch (error) {
-      this.#pass.failures.note(step.label, 1, error, true);
-      this.#pass.failures.noteRejected(step.label, error);
+      this.#replay.failures.note(step.label, 1, error, true);
+      this.#replay.failures.noteRejected(step.label, error);
       return this.#break(error);
     }
   }

@@ -1,6 +1,6 @@
 import { among, sql } from "../../contract/sql.ts";
 import { andStands, type StandingName } from "../../inspect/standing.ts";
-import type { Failure } from "../../pass/failure.ts";
+import type { Failure } from "../../replay/failure.ts";
 import { bulkActionId } from "../../store/actions.ts";
 import { query } from "../../store/d1/retry.ts";
 import { FAILED, type InstanceStatus, WORKING } from "../../store/instances/status.ts";

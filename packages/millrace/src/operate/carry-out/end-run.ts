@@ -4,9 +4,9 @@ import { codeLabelOf } from "../../contract/step-names.ts";
 import { within } from "../../contract/within.ts";
 import { type AttemptError, type StepRecord, wholeHistoryOf } from "../../inspect/history.ts";
 import { askPlatform, nudge } from "../../intake/platform.ts";
-import { isOfBefore } from "../../pass/fresh.ts";
-import { IN_PASS_MS } from "../../pass/inline.ts";
-import { HEARD_FOR_MS } from "../../pass/which-run.ts";
+import { isOfBefore } from "../../replay/fresh.ts";
+import { INLINE_MS } from "../../replay/inline.ts";
+import { HEARD_FOR_MS } from "../../replay/which-run.ts";
 import { noteCutOff } from "../../store/actions.ts";
 import { atomically, isLocal, query } from "../../store/d1/retry.ts";
 import { selectInline } from "../../store/inbox/read.ts";
@@ -90,7 +90,7 @@ function isAtWork(steps: readonly StepRecord[], isAlone: boolean): boolean {
  * record yet.
  */
 async function mayTakeStep(env: EngineEnv, id: string, steps: readonly StepRecord[], at: number): Promise<boolean> {
-  if (at <= Date.now() - LAST_BEGINNING_MS - IN_PASS_MS) return false;
+  if (at <= Date.now() - LAST_BEGINNING_MS - INLINE_MS) return false;
   return steps.length === 0 || (await query(env.DB, selectInline(id))).length > 0;
 }
 

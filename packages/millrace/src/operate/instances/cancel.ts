@@ -2,7 +2,7 @@ import * as z from "zod";
 import type { PlanVerdict } from "../../contract/plan-verdicts.ts";
 import { labelOf } from "../../contract/step-names.ts";
 import type { Instance } from "../../inspect/instance-row.ts";
-import type { Unrecorded } from "../../pass/failure.ts";
+import type { Unrecorded } from "../../replay/failure.ts";
 import { auditDerivedCancels } from "../../store/actions.ts";
 import { leaveDoubts, leaveDoubtsOfChildren } from "../../store/inbox/doubts.ts";
 import { cancelChildren } from "../../store/instances/children.ts";

@@ -10,7 +10,7 @@ import { type Effect, effectsAndFree } from "../../inspect/effects.ts";
 import { wholeHistoryOf } from "../../inspect/history.ts";
 import type { Instance } from "../../inspect/instance-row.ts";
 import { askPlatform } from "../../intake/platform.ts";
-import { FRESH_MS } from "../../pass/fresh.ts";
+import { FRESH_MS } from "../../replay/fresh.ts";
 import type { Operator } from "../../store/actions.ts";
 import type { Part } from "../../store/d1/named.ts";
 import { query } from "../../store/d1/retry.ts";

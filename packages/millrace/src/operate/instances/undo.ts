@@ -5,7 +5,7 @@ import { labelOf } from "../../contract/step-names.ts";
 import { shortened } from "../../contract/text.ts";
 import { type Effect, effectsAndFree, effectsOf } from "../../inspect/effects.ts";
 import type { Instance } from "../../inspect/instance-row.ts";
-import type { Unrecorded } from "../../pass/failure.ts";
+import type { Unrecorded } from "../../replay/failure.ts";
 import { type Operator, selectCutOff, selectCutOffSoFar } from "../../store/actions.ts";
 import { query } from "../../store/d1/retry.ts";
 import { DOUBTED } from "../../store/inbox/classes.ts";

@@ -87,7 +87,7 @@ export interface Attempt {
   /** The start time of an inline attempt. */
   beganAt?: number | null;
   /** True for an attempt that started and ended inline, so that the platform has no step for the attempt. */
-  inPass?: boolean;
+  endedInline?: boolean;
   /** True if the step has an undo. The dry run of an undo shows the steps that have an undo. */
   undoable?: boolean;
 }

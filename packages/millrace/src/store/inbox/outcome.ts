@@ -52,7 +52,7 @@ export function recordOutcome(attempt: Attempt, outcome: Recorded): RowStatement
       error,
       undoable: attempt.undoable ? 1 : 0,
       beganAt: attempt.beganAt ?? null,
-      inPass: attempt.inPass ? 1 : 0,
+      endedInline: attempt.endedInline ? 1 : 0,
     },
   };
 }
@@ -108,7 +108,7 @@ const RECORD = `
       WHERE other.instance_id = value->>'instanceId' AND substr(other.token, 1, 8) <> value->>'aloneAs')
       OR (value->>'class' = 'commit' AND value->>'position' >= 0 AND ${isUndoBegun("value->>'instanceId'").fragment}), NULL, 'done'),
     value->>'epoch', value->>'token', value->>'output', value->>'outputRef', value->>'messages', value->>'error',
-    value->>'undoable', value->>'beganAt', iif(value->>'inPass', ${now.fragment}, NULL), ${now.fragment}
+    value->>'undoable', value->>'beganAt', iif(value->>'endedInline', ${now.fragment}, NULL), ${now.fragment}
   FROM given WHERE true
   ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET
     state = CASE

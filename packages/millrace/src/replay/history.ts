@@ -166,31 +166,31 @@ export class History {
    * The entry of a recorded step, if the entry contains exactly the steps that have settled in this replay (`count`). Later entries need
    * not repeat these steps.
    */
-  basisAt(label: string, pass: Progress, count: number): Basis | undefined {
+  basisAt(label: string, replay: Progress, count: number): Basis | undefined {
     const step = this.#newest.get(label);
-    return step && this.#isDue(step, pass) && this.#tells(step) === count ? step : undefined;
+    return step && this.#isDue(step, replay) && this.#tells(step) === count ? step : undefined;
   }
 
   /**
    * A recorded step that the code has not called, although deterministic code would have called this step by now. `inDoubt`: only a step
    * whose effect may have happened, and whose outcome neither an attempt nor an operator has recorded.
    */
-  missedBy(pass: Progress, inDoubt: boolean): string | undefined {
+  missedBy(replay: Progress, inDoubt: boolean): string | undefined {
     for (const [label, step] of this.#newest) {
       const isSettled = step.state === "done" || step.state === "confirmed";
-      if (!pass.hasBegun(label) && !(inDoubt && isSettled) && this.#isDue(step, pass)) return label;
+      if (!replay.hasBegun(label) && !(inDoubt && isSettled) && this.#isDue(step, replay)) return label;
     }
     return undefined;
   }
 
   /** True for an effect if all steps that had settled before it in an earlier replay have settled in this replay. */
-  #isDue(step: Past, pass: Progress): boolean {
+  #isDue(step: Past, replay: Progress): boolean {
     if (!HAPPENED.has(step.state)) return false;
     const chain = this.#chain(step, this.#due);
     if (!this.#isWhole(chain, this.#due)) return false;
     for (const past of chain) {
       // An unclaimed generation has no position in the order yet. A failure that is ignored after a retry has no position either.
-      const isAsItWas = past.settled.every(({ label, failed }) => hasComeOut(pass, label, failed) && !past.caught[label]?.forgotten);
+      const isAsItWas = past.settled.every(({ label, failed }) => hasComeOut(replay, label, failed) && !past.caught[label]?.forgotten);
       if (past.state === "failed" || !isAsItWas) return false;
       this.#due.add(past);
     }
@@ -242,8 +242,8 @@ export class History {
  * True if the step has settled as recorded. The result is also true for a step that succeeded before and fails in this replay, because the
  * code then takes no other recorded path.
  */
-function hasComeOut(pass: Progress, label: string, failed: boolean): boolean {
-  return pass.hasSettled(label, failed) || (!failed && pass.hasSettled(label, true));
+function hasComeOut(replay: Progress, label: string, failed: boolean): boolean {
+  return replay.hasSettled(label, failed) || (!failed && replay.hasSettled(label, true));
 }
 
 function pastOf({ step, item, generation, position, state, token, after, caught, updated_at }: Seen): Past {

@@ -9,7 +9,7 @@ import { SKIPPED } from "../store/inbox/outcome.ts";
 import type { Standing } from "../store/instances/run.ts";
 import { leavesOpen } from "./caught.ts";
 import { type Course, NAMING_MS } from "./course.ts";
-import { isFirstPass } from "./fresh.ts";
+import { isFirstReplay } from "./fresh.ts";
 import { History } from "./history.ts";
 import type { StepCall } from "./step-call.ts";
 import { patiently, type WhichRun } from "./which-run.ts";
@@ -23,7 +23,7 @@ const PROOF_MS = 1000;
 /** The inbox records of an instance that a replay has read, and the changes of the replay itself. */
 export class Inbox {
   /** Prefix of the tokens of this replay's attempts, which is unique for each replay. */
-  readonly #pass = attemptToken().slice(0, 8);
+  readonly #replay = attemptToken().slice(0, 8);
   #isFirst: boolean;
   #proof: Promise<boolean> | undefined;
   readonly #createdAt: Date | undefined;
@@ -45,7 +45,7 @@ export class Inbox {
     readonly version = 1,
   ) {
     this.#createdAt = createdAt;
-    this.#isFirst = isFirstPass(instanceId, createdAt);
+    this.#isFirst = isFirstReplay(instanceId, createdAt);
   }
 
   /** True if no earlier replay can have reached the steps that the code begins from now on. */
@@ -60,7 +60,7 @@ export class Inbox {
   async proveFirst(): Promise<void> {
     if (!this.#isFirst) return;
     const created = this.#createdAt?.getTime() ?? 0;
-    this.#proof ??= within(this.recorder.begin(this.instanceId, this.#pass, created), PROOF_MS).catch(() => false);
+    this.#proof ??= within(this.recorder.begin(this.instanceId, this.#replay, created), PROOF_MS).catch(() => false);
     if (!(await this.#proof)) this.#isFirst = false;
   }
 
@@ -152,7 +152,7 @@ export class Inbox {
     const { name, item, since = 1 } = step;
     const seen = entries.findLast((entry) => entry.step === name && entry.item === item && entry.generation >= since);
     if (!seen) await this.assertSameSteps(step);
-    else if (seen.state === "done" && !seen.token.startsWith(this.#pass)) this.course.noteOther(step.label);
+    else if (seen.state === "done" && !seen.token.startsWith(this.#replay)) this.course.noteOther(step.label);
     return seen && this.whole(seen);
   }
 
@@ -223,14 +223,14 @@ export class Inbox {
       key: { instanceId: this.instanceId, step: step.name, item: step.item, generation },
       position: this.nextPosition(step),
       class: effectClass,
-      token: this.#pass + attemptToken(),
+      token: this.#replay + attemptToken(),
       epoch: 1,
       saysItRuns: !this.#knownToRun,
       version: this.version,
       begins: this.#isFirst && !this.#knownToRun && !this.#hasWaited,
       undoable,
       ...(start ? this.course.before(step.label, start) : { after: null, caught: null }),
-      aloneAs: this.#entries ? null : this.#pass,
+      aloneAs: this.#entries ? null : this.#replay,
     };
   }
 

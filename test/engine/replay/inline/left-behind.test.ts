@@ -1,3 +1,3 @@
 import { alsoInline } from "../../inline.ts";
 
-await alsoInline("pass/left-behind");
+await alsoInline("replay/left-behind");

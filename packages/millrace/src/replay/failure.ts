@@ -160,7 +160,7 @@ function thrownAt(error: unknown): string | undefined {
 }
 
 const FRAME = /^\s+at (.+:\d+:\d+\)?)$/;
-const NOT_THE_AUTHORS = /\/node_modules\/|\/engine\/(?:guard|pass|workflow)\/|\(?(?:node|cloudflare|native):/;
+const NOT_THE_AUTHORS = /\/node_modules\/|\/engine\/(?:guard|replay|workflow)\/|\(?(?:node|cloudflare|native):/;
 
 interface Failed {
   readonly error: unknown;

@@ -2,9 +2,9 @@ import { defineStep, defineWorkflow, type EffectCall, ids } from "millrace";
 import { instances } from "millrace/operate";
 import { Recorder } from "millrace/worker";
 import { expect, it, onTestFinished, vi } from "vitest";
-import { IN_PASS_MS, STRETCH } from "../../../../packages/millrace/src/pass/inline.ts";
 import { recorderOf } from "../../../../packages/millrace/src/recorder/client.ts";
-import { KnownPasses } from "../../../../packages/millrace/src/recorder/recorder.ts";
+import { KnownReplays } from "../../../../packages/millrace/src/recorder/recorder.ts";
+import { INLINE_MS, STRETCH } from "../../../../packages/millrace/src/replay/inline.ts";
 import { lab } from "../../../probe/lab.ts";
 import { dieAt, fresh, operator, probeEnv, reaches, until } from "../../harness.ts";
 import { errorOf, held, outputOf, platformReaches, refuse, restartLab } from "../../lab.ts";
@@ -39,7 +39,7 @@ it("an inline step becomes a platform step from its second attempt on, with no m
 
 it("a slow inline attempt continues as a platform step, and its effect happens once", async () => {
   const { calls, state, definition } = upstream();
-  state.takesMs = IN_PASS_MS + 500;
+  state.takesMs = INLINE_MS + 500;
   const id = await inline(({ step }) => step.effect("act", definition, "a"));
   expect(calls).toEqual(["a"]);
   expect(await onPlatform(id)).toEqual(["act"]);
@@ -47,7 +47,7 @@ it("a slow inline attempt continues as a platform step, and its effect happens o
   const { steps } = await instances.steps(probeEnv, operator, await instances.get(probeEnv, operator, id));
   expect(steps).toMatchObject([{ name: "act", mode: "platform", state: "complete", attempts: [{ attempt: 1 }] }]);
   const { started_at = null, ended_at = null, attempts = [] } = steps[0] ?? {};
-  expect(Date.parse(ended_at ?? "") - Date.parse(started_at ?? "")).toBeGreaterThanOrEqual(IN_PASS_MS + 450);
+  expect(Date.parse(ended_at ?? "") - Date.parse(started_at ?? "")).toBeGreaterThanOrEqual(INLINE_MS + 450);
   expect(attempts[0]?.started_at).toBe(started_at);
 });
 
@@ -215,7 +215,7 @@ it("a step can set its own mode, and an invalid mode is refused", async () => {
 });
 
 it("a recorder object that is younger than the instance does not report a replay as the first", async () => {
-  const passes = new KnownPasses();
+  const passes = new KnownReplays();
   const later = Date.now() + 1500;
   expect(passes.isFirst("old", "one", Date.now())).toBe(false);
   expect(passes.isFirst("new", "one", later)).toBe(true);
@@ -228,7 +228,7 @@ it("a recorder object that started while the clock was ahead reports first repla
   const right = Date.now();
   const time = vi.spyOn(Date, "now").mockReturnValue(right + 3_600_000);
   onTestFinished(() => time.mockRestore());
-  const passes = new KnownPasses();
+  const passes = new KnownReplays();
   expect(passes.isFirst("ahead", "one", right + 3_600_000)).toBe(false);
   time.mockReturnValue(right);
   expect(passes.isFirst("old", "one", right)).toBe(false);
@@ -241,7 +241,7 @@ it("a recorder object that started while the clock was ahead reports first repla
 it("a recorder object remembers a replay for more than a minute, for any number of later requests", () => {
   const time = vi.spyOn(Date, "now").mockReturnValue(1_000_000);
   onTestFinished(() => time.mockRestore());
-  const passes = new KnownPasses();
+  const passes = new KnownReplays();
   expect(passes.isFirst("young", "one", 1_070_000)).toBe(true);
   time.mockReturnValue(1_061_000);
   expect(passes.isFirst("another", "one", 1_070_000)).toBe(true);

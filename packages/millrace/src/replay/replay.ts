@@ -24,7 +24,7 @@ import { patiently, WhichRun } from "./which-run.ts";
  */
 const STEPS_IN_A_ROW = 10;
 
-interface PassOf {
+interface ReplayOf {
   readonly env: EngineEnv;
   readonly workflow: string;
   readonly queue: string;
@@ -41,7 +41,7 @@ interface PassOf {
  * One replay, which is one execution of the workflow function by the platform. The platform begins another replay after a crash, a sleep or
  * a restart.
  */
-export class Pass {
+export class Replay {
   readonly env: EngineEnv;
   readonly workflow: string;
   readonly queue: string;
@@ -72,7 +72,7 @@ export class Pass {
   #taken = 0;
   #keeping: Promise<void> = Promise.resolve();
 
-  constructor({ env, workflow, queue, instanceId, envelope, createdAt, undoes, version }: PassOf) {
+  constructor({ env, workflow, queue, instanceId, envelope, createdAt, undoes, version }: ReplayOf) {
     this.env = env;
     this.workflow = workflow;
     this.queue = queue;

@@ -18,7 +18,7 @@ let since: number | undefined;
  * True for an instance that was created moments ago, after the start of this isolate, and that this isolate has not replayed yet. Such an
  * instance has no inbox records.
  */
-export function isFirstPass(instanceId: string, createdAt: Date | undefined): boolean {
+export function isFirstReplay(instanceId: string, createdAt: Date | undefined): boolean {
   const at = Date.now();
   // If the clock was ahead at the first call, the current time replaces the time of the first call.
   since = Math.min(since ?? at, at);

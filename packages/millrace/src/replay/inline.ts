@@ -4,7 +4,7 @@ import { CLAIMED, type RecordedClass } from "../store/inbox/classes.ts";
  * Longest time of an inline attempt in milliseconds. A longer attempt continues as a platform step, which is visible, has a timeout and can
  * be cancelled.
  */
-export const IN_PASS_MS = 1000;
+export const INLINE_MS = 1000;
 
 /**
  * Limits of consecutive inline steps, after which the next guarded step is a platform step. The platform limits CPU time (30 s) and
@@ -72,9 +72,9 @@ type FirstAttempt<T> = { readonly result: T } | { readonly attempt: Promise<T> }
  * Makes the first attempt at an inline step within the replay. If the attempt is slow, fails, is paused or has an unknown outcome, the step
  * continues as a platform step. A platform step can wait.
  */
-export async function attemptInPass<T>(inline: InlineSteps, label: string, make: () => Promise<T>): Promise<FirstAttempt<T>> {
+export async function attemptInline<T>(inline: InlineSteps, label: string, make: () => Promise<T>): Promise<FirstAttempt<T>> {
   const slow = Promise.withResolvers<undefined>();
-  const timer = setTimeout(slow.resolve, IN_PASS_MS, undefined);
+  const timer = setTimeout(slow.resolve, INLINE_MS, undefined);
   inline.begin(label);
   const attempt = make();
   const ended = attempt.then(

@@ -1,7 +1,7 @@
 import { defineStep, type EffectCall } from "millrace";
 import { instances } from "millrace/operate";
 import { expect, inject, it, onTestFinished, vi } from "vitest";
-import { advise } from "../../../packages/millrace/src/pass/advice.ts";
+import { advise } from "../../../packages/millrace/src/replay/advice.ts";
 import { fresh, operator, probeEnv } from "../harness.ts";
 import { platformReaches, runLab } from "../lab.ts";
 import { ended } from "../operate/operating.ts";

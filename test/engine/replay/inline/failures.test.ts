@@ -1,0 +1,3 @@
+import { alsoInlineInFull } from "../../inline.ts";
+
+await alsoInlineInFull("replay/caught", "replay/after-failure", "replay/heard", "replay/late-answers");

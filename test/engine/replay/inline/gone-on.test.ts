@@ -1,0 +1,3 @@
+import { alsoInline } from "../../inline.ts";
+
+await alsoInline("replay/gone-on", "replay/kept-caught");
