@@ -86,7 +86,7 @@ it("an action is executed once for any number of confirmations, and a refused ac
   await undo.click();
   await dialog.getByText("A started undo cannot be stopped").waitFor();
   // Effects without an undo handler remain, so a retry does not run all steps again.
-  expect((await dialog.locator(".final").innerText()).trim()).toBe("A started undo cannot be stopped.");
+  expect((await dialog.locator(".final").textContent())?.trim()).toBe("A started undo cannot be stopped.");
   await dialog.getByRole("listitem").filter({ hasText: "put page" }).getByText("undone", { exact: true }).waitFor();
   await dialog.getByLabel("Reason (kept in the audit)").fill("twice");
   const sent: string[] = [];
