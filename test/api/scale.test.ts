@@ -55,6 +55,11 @@ const BOUNDED: [start: RegExp, most: (open: number) => number, why: string][] = 
     "The newest 2,000 rows of each index are counted, and open instances are sorted.",
   ],
   [/^\/v1\/workflows\?/, () => 2 * 10_000 + 200, "The list counts the newest 10,000 instances by status."],
+  [
+    /^\/v1\/(workflows\/by-time|messages\/by-minute)/,
+    () => 10_000 + 200,
+    "Once a minute such a request counts the started instances by version, at most 10,000.",
+  ],
   [/^\/v1\/costs/, () => 2 * 2000 + 2000, "The costs are read from the newest 2,000 instances."],
   [/^\/v1\/queues/, () => 150_000, "The list of queues counts open problems, at most 10,000 of each kind."],
   [/^\/v1\/lanes\/causes/, () => 2 * 10_000 + 200, "The list counts at most 10,000 lanes, each with the instance at its head."],

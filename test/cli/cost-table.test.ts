@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Costs } from "../../packages/millrace/cli/api-client.ts";
-import { costTable } from "../../packages/millrace/cli/cost.ts";
+import { costTable } from "../../packages/millrace/cli/cost/table.ts";
 
 const ran = {
   workflow: "publish-article",

@@ -1,7 +1,7 @@
-import { useEffect, useState } from "preact/hooks";
-import { type Cell, cell } from "./cell.ts";
+import { cell } from "./cell.ts";
 import { setClock } from "./clock.ts";
 import { type Problem, problemIn, unanswered, unsendable } from "./problem.ts";
+import { stored } from "./remembered.ts";
 
 export interface Caller {
   tenant: string;
@@ -106,58 +106,4 @@ export function signOut(): void {
   attempt = begin;
   kept.write();
   session.set({ state: "out", nth: session.get().nth });
-}
-
-/** A text in the browser's storage. If the storage is disabled, the text is lost when the page is reloaded. */
-function stored(storage: "localStorage" | "sessionStorage", name: string) {
-  const key = `millrace ${name}`;
-  const tried = <T>(act: (storage: Storage) => T): T | undefined => {
-    try {
-      return act(globalThis[storage]);
-    } catch {
-      return undefined;
-    }
-  };
-  return {
-    read: () => tried((kept) => kept.getItem(key)) ?? undefined,
-    write: (text?: string) => tried((kept) => (text ? kept.setItem(key, text) : kept.removeItem(key))),
-  };
-}
-
-/** A setting in the browser's storage. The storage never contains engine data. */
-export function remembered<Value extends string>(name: string, usual: Value): Cell<Value> {
-  const { read, write } = stored("localStorage", name);
-  const held = cell<Value>((read() as Value | undefined) ?? usual);
-  held.listen(write);
-  return held;
-}
-
-export interface Explained {
-  code: string;
-  title: string;
-  means: string;
-  next: string;
-}
-
-let asked: Promise<ReadonlyMap<string, Explained>> | undefined;
-
-async function read(): Promise<ReadonlyMap<string, Explained>> {
-  const answer = await fetch("/problems", { headers: { accept: "application/json" } });
-  if (!answer.ok) throw new Error(`The answer was ${answer.status}.`);
-  const { items } = (await answer.json()) as { items: Explained[] };
-  return new Map(items.map((one) => [one.code, one]));
-}
-
-/**
- * Returns the explanations of error codes. They are loaded once per page load, at the first use. The result is empty if the request fails.
- */
-export function useExplained(): ReadonlyMap<string, Explained> {
-  const [known, know] = useState<ReadonlyMap<string, Explained>>(new Map());
-  useEffect(() => {
-    asked ??= read();
-    asked.then(know, () => {
-      asked = undefined;
-    });
-  }, []);
-  return known;
 }

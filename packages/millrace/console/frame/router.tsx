@@ -1,7 +1,7 @@
 import type { ComponentChildren, JSX, RefObject } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { cell, useCell } from "../data/cell.ts";
-import { remembered } from "../data/session.ts";
+import { remembered } from "../data/remembered.ts";
 
 const BASE = "/console";
 /** An escape for `.` and `..`, which browsers resolve even if encoded. */

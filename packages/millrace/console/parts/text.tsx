@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useCell } from "../data/cell.ts";
 import { clock } from "../data/clock.ts";
-import { remembered } from "../data/session.ts";
+import { remembered } from "../data/remembered.ts";
 import "./wide.css";
 
 /** The time zone of all shown times. When the user changes the time zone, the frame renders the screen again. */

@@ -1,4 +1,5 @@
-import { type Explained, may } from "../../data/session.ts";
+import type { Explained } from "../../data/explained.ts";
+import { may } from "../../data/session.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { DoubtAnswers, type DoubtVerb, type Follows, QuestionButtons, type TO_QUESTIONS } from "../../parts/answer.tsx";
 import { Folded, Json } from "../../parts/json.tsx";

@@ -1,5 +1,5 @@
 import { type Answer, get, type Item, itemsOf, together } from "../../data/api.ts";
-import type { Explained } from "../../data/session.ts";
+import type { Explained } from "../../data/explained.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Moment, Name } from "../../parts/text.tsx";

@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
-import { may, useExplained } from "../../data/session.ts";
+import { useExplained } from "../../data/explained.ts";
+import { may } from "../../data/session.ts";
 import { useData, useStream } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { AnswerDoubt, AnswerQuestion, type DoubtVerb, type Follows } from "../../parts/answer.tsx";
