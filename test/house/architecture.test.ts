@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
+import { sources } from "./sources.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const page = readFileSync(join(ROOT, "ARCHITECTURE.md"), "utf8");
@@ -38,4 +39,13 @@ it.each([
 it("ARCHITECTURE.md has at most 1,500 words outside its diagram", () => {
   const words = page.replace(/```mermaid[\s\S]*?```/, "").match(/\S*\w\S*/g) ?? [];
   expect(words.length).toBeLessThanOrEqual(1500);
+});
+
+it.each(["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/cost.md"])("%s names only source files that exist", (file) => {
+  const named = [...readFileSync(join(ROOT, file), "utf8").matchAll(/`(?!test\/)((?:[\w-]+\/)*[\w-]+\.tsx?)`/g)].map(
+    ([, path = ""]) => path,
+  );
+  const paths = sources().map(({ path }) => `/${path}`);
+  expect(named.length).toBeGreaterThan(0);
+  expect(named.filter((path) => !paths.some((one) => one.endsWith(`/${path}`)))).toEqual([]);
 });
