@@ -76,6 +76,23 @@ describe("Group commit", () => {
     expect(seen.batches).toBe(2);
   });
 
+  it("callers whose write was committed join the writes that wait, instead of the group after them", async () => {
+    const { db, seen } = watched();
+    const commits = new GroupCommit(db);
+    const name = fresh();
+    const caller = async (own: string) => {
+      for (const nth of numbers(10)) {
+        await commits.commit(unit(name, `${own}/${nth}`));
+        // An answer and the next call of another object arrive within one turn of the event loop.
+        for (let hop = 0; hop < 50; hop++) await undefined;
+      }
+    };
+    await Promise.all(numbers(10).map(caller));
+    expect(await count(name)).toBe(100);
+    // The first caller's first write is a batch of its own. With two alternating groups there are 20 batches.
+    expect(seen.batches).toBe(11);
+  });
+
   it("R01 a database answer that one caller of the group commit cannot read fails only that caller", async () => {
     const name = fresh();
     const commits = new GroupCommit(env.DB);

@@ -53,7 +53,7 @@ const PAUSE_MS = { least: 250, most: 5000 };
 
 /**
  * Commits the units of many callers in one D1 batch. While a batch is in progress, units are collected for the next batch. Therefore groups
- * grow with the load, and a unit that comes while no batch is in progress does not wait. Row statements with the same text become one
+ * grow with the load. A unit that comes while no batch is in progress waits at most one turn of the event loop. Row statements with the same text become one
  * statement. Two batches never run at the same time.
  *
  * Units do not affect each other. A unit with a statement that cannot be bound is rejected at once. A refused group is split into halves,
@@ -111,7 +111,10 @@ export class GroupCommit {
     try {
       while (this.#waiting.length > 0) {
         if (this.#pauseMs > 0) await scheduler.wait(this.#pauseMs);
-        await this.#finish(this.#takeGroup());
+        const group = this.#takeGroup();
+        await this.#finish(group);
+        // Callers often have their next units ready. Then these units and the units that wait already become one group.
+        if (group.length + this.#waiting.length > 1) await scheduler.wait(0);
       }
     } finally {
       this.#busy = false;
