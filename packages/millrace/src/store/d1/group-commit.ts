@@ -53,8 +53,8 @@ const PAUSE_MS = { least: 250, most: 5000 };
 
 /**
  * Commits the units of many callers in one D1 batch. While a batch is in progress, units are collected for the next batch. Therefore groups
- * grow with the load. A unit that comes while no batch is in progress waits at most one turn of the event loop. Row statements with the same text become one
- * statement. Two batches never run at the same time.
+ * grow with the load. A unit that comes while no batch is in progress waits at most one turn of the event loop. Row statements with the
+ * same text become one statement. Two batches never run at the same time.
  *
  * Units do not affect each other. A unit with a statement that cannot be bound is rejected at once. A refused group is split into halves,
  * which are committed in sequence and split again, until only the faulty unit gets the error. A database failure rejects the whole group,
