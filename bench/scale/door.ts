@@ -11,7 +11,7 @@ import { median, round, say } from "../figures.ts";
 import { takenBy } from "../processor.ts";
 import type { Round } from "./callers.ts";
 
-/** The engine before commands were gathered. */
+/** The engine before commands were gathered. Its hashes come from `@noble/hashes`, which is a development dependency for this reason. */
 const BEFORE = "c27d0fe4";
 export const ROOT = join(import.meta.dirname, "../..");
 const CALLERS = 64;

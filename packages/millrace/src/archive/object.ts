@@ -1,4 +1,4 @@
-import { bytesToHex, hexToBytes } from "@noble/hashes/utils.js";
+import { Buffer } from "node:buffer";
 import { MillraceError, messageOf } from "../contract/errors.ts";
 import { within } from "../contract/within.ts";
 import type { Row } from "../store/d1/retry.ts";
@@ -69,7 +69,7 @@ function packed(members: readonly Member[]): Uint8Array<ArrayBuffer> {
   view.setUint32(0, members.length);
   for (const [index, { id, bytes }] of members.entries()) {
     const entry = COUNT_BYTES + index * ENTRY_BYTES;
-    all.set(hexToBytes(id), entry);
+    all.set(Buffer.from(id, "hex"), entry);
     view.setUint32(entry + 16, bytes.length);
     all.set(bytes, at);
     at += bytes.length;
@@ -84,7 +84,7 @@ function indexIn(bytes: Uint8Array<ArrayBuffer>): { id: string; offset: number; 
   let offset = COUNT_BYTES + count * ENTRY_BYTES;
   return Array.from({ length: count }, (_, index) => {
     const entry = COUNT_BYTES + index * ENTRY_BYTES;
-    const one = { id: bytesToHex(bytes.subarray(entry, entry + 16)), offset, length: view.getUint32(entry + 16) };
+    const one = { id: Buffer.from(bytes.subarray(entry, entry + 16)).toString("hex"), offset, length: view.getUint32(entry + 16) };
     offset += one.length;
     return one;
   });
@@ -103,7 +103,7 @@ export async function putMembers(bucket: R2Bucket, name: string, members: readon
   );
   if (done === null) return false;
   const stored = await called(`read ${name}`, () => bucket.head(name));
-  const isSame = stored?.size === bytes.length && stored.checksums.toJSON().sha256 === bytesToHex(new Uint8Array(sha256));
+  const isSame = stored?.size === bytes.length && stored.checksums.toJSON().sha256 === Buffer.from(sha256).toString("hex");
   if (!isSame) throw failed(`store ${name} unchanged`);
   return true;
 }
