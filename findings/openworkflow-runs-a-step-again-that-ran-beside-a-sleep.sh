@@ -17,7 +17,7 @@ a step of 300 ms beside a back-off of 1 s: begins, ends, begins, ends; the run c
 a step of 300 ms before a sleep of 1 s: begins, ends; the run completed
 END
 
-echo '{ "private": true }' >package.json
+echo '{ "private": true, "allowScripts": { "node": true } }' >package.json
 npm install --silent --no-audit --no-fund openworkflow@0.10.1 node@26.10.0
 
 cat >run.mjs <<'END'

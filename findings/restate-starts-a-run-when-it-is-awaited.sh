@@ -19,7 +19,7 @@ a begun, its then() called, 600 ms awaited: "done", a begins, a ends
 RestatePromise.all of a and b: "done", both begin before one ends
 END
 
-echo '{ "private": true }' >package.json
+echo '{ "private": true, "allowScripts": { "node": true } }' >package.json
 npm install --silent --no-audit --no-fund @restatedev/restate-sdk@1.17.2 @restatedev/restate-server@1.7.12 node@26.10.0
 
 cat >run.mjs <<'END'
