@@ -1,10 +1,11 @@
 import { defineStep } from "millrace";
 import { instances } from "millrace/operate";
 import { expect, it } from "vitest";
+import { recorderOf } from "../../../packages/millrace/src/recorder/client.ts";
 import { labPasses } from "../../probe/lab.ts";
 import { ProbeSignal } from "../../probe/messages.ts";
-import { dieAt, event, keeperRound, operator, probeEnv, reaches, rows } from "../harness.ts";
-import { failsUntilMended, held, platformReaches } from "../lab.ts";
+import { dieAt, event, keeperRound, operator, pauseAt, probeEnv, reaches, rows } from "../harness.ts";
+import { failsUntilMended, held, outputOf, platformReaches } from "../lab.ts";
 import { failed, resolve } from "./operating.ts";
 import { comes, kept, play, scene } from "./scene.ts";
 
@@ -84,6 +85,28 @@ it("a restarted run waits for an operator when its running effect ends in doubt"
   await resolve(id, "a", { verb: "confirm", output: "its a" });
   expect(await kept(id, "complete", "errored")).toBe("complete");
   expect(its.log).toEqual(["a", "b"]);
+});
+
+it("a restart of a run whose end is recorded while it is ended runs it again for its result, without a further effect", async () => {
+  const its = scene();
+  const id = await play(its, async (step) => {
+    await its.act(step, "a", "once");
+    await held(() => its.state.go);
+    return "its result";
+  });
+  await comes(() => its.log.includes("a"));
+  const stopped = pauseAt("platform run stopped, not restarted", id);
+  const restarted = restart(id);
+  await comes(() => stopped.reached());
+  expect(await platformReaches(id, "terminated")).toBe("terminated");
+  // The report of a replay that had read the number of the new run arrives late.
+  await recorderOf(probeEnv, id).finish({ id, run: 2, status: "complete", error: null }, true);
+  its.state.go = true;
+  stopped.release();
+  await restarted;
+  expect(await outputOf(id)).toBe("its result");
+  expect(await reaches(id, "complete")).toBe("complete");
+  expect(its.log).toEqual(["a"]);
 });
 
 it("a dry run of a restart reports a running effect as running, and not as in doubt", async () => {

@@ -249,13 +249,14 @@ async function carryOutRestart(env: EngineEnv, action: OpenAction): Promise<Kept
   await keepCutOff(env, action);
   // An attempt may have ended with an unknown outcome since the restart was requested.
   await atomically(env.DB, [markRestarted(action.instance_id, action.run), markInDoubt(action.instance_id)]);
-  // A replay that had not yet read the request for the restart may have completed the instance. A complete instance keeps its result.
+  const { instance, status } = await existing(env, action);
   const [now] = await query<{ status: InstanceStatus }>(
     env.DB,
     sql`SELECT status FROM millrace_instances WHERE id = ${action.instance_id}`,
   );
-  if (now?.status === "complete") return "kept";
-  const { instance } = await existing(env, action);
+  // A replay that had not yet read the request for the restart may have completed the instance. If the replay was terminated before it
+  // returned, the restarted replay gives the platform the result of the complete instance, without a further effect.
+  if (now?.status === "complete" && status === "complete") return "kept";
   if (!instance) return "kept";
   await restartRun(env, instance, { ...action, from_step: null });
   await tellHeld(env, instance, action);
