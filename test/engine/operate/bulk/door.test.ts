@@ -204,11 +204,11 @@ it("a dry run of a bulk cancel reports the undo; a dry run of a bulk retry repor
   await rows("UPDATE millrace_instances SET undo = 'undo-of-it', undone = 1 WHERE id IN (?1, ?2)", ids[0] ?? "", ids[1] ?? "");
   expect(await dry("retry", { status: "terminated" })).toMatchObject({
     matched: 3,
-    follows: expect.stringContaining("2 of these instances were undone"),
+    follows: expect.stringContaining("Undone instances among these: 2. "),
   });
   expect(await dry("retry", { status: "terminated", undone: false })).toMatchObject({ matched: 1, follows: null });
   const byId = await ask<{ follows: string }>("/v1/bulk-actions", { verb: "retry", ids: [ids[0], ids[2]], reason: "r", dry_run: true });
   expect(byId.body.follows).toContain(
-    "1 of these instances was undone: it starts from the beginning and repeats the effects that were undone",
+    "Undone instances among these: 1. Each starts from the beginning and repeats the effects that were undone",
   );
 });

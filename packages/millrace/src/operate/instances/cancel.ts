@@ -9,7 +9,7 @@ import { cancelChildren } from "../../store/instances/children.ts";
 import { ENDED, UNDER_WAY } from "../../store/instances/status.ts";
 import { beginCancel, markStopped } from "../../store/instances/stop.ts";
 import { instanceAct } from "./act.ts";
-import { stillCaught, unrecorded } from "./left.ts";
+import { pastOf } from "./left.ts";
 import { planEffects } from "./plan.ts";
 import { undoVerdictOn, VERDICT_ON } from "./undo.ts";
 
@@ -27,8 +27,8 @@ export const cancel = instanceAct({
   answer: {},
   refused: ({ instance }) => whyRefused(instance),
   async plan({ env, by, instance, given: { undo = true } }) {
-    const caught = await stillCaught(env, instance.id);
-    const failed = [...(await unrecorded(env, instance))].map(([label, known]) => [label, onFailed(known, undo)] as const);
+    const { caught, unrecorded } = await pastOf(env, instance);
+    const failed = [...unrecorded].map(([label, known]) => [label, onFailed(known, undo)] as const);
     const effects = await planEffects(env, by, instance, {
       failed: new Map(failed),
       recorded: (effect): PlanVerdict => {

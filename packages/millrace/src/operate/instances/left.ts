@@ -5,6 +5,7 @@ import { heldSteps, partOf, type StepRecord } from "../../inspect/history.ts";
 import type { Instance } from "../../inspect/instance-row.ts";
 import { type LeftBehind, reopened } from "../../replay/caught.ts";
 import type { Failure, Unrecorded } from "../../replay/failure.ts";
+import { namedBatch } from "../../store/d1/named.ts";
 import { query } from "../../store/d1/retry.ts";
 import { selectCaught, selectUnrecorded } from "../../store/inbox/caught.ts";
 import { hasDoubt } from "../../store/inbox/read.ts";
@@ -14,91 +15,61 @@ import { WAITS_FOR_SLOT } from "../../store/instances/status.ts";
 import { IS_BEING_RESTARTED } from "../../store/instances/stop.ts";
 import { pauseOf } from "../../store/pauses.ts";
 
-type Steps = Readonly<Record<string, LeftBehind>>;
-
-export function isBeingUndone(instance: Instance): boolean {
-  return instance.undo === "open";
+/** The unrecorded results of an instance's earlier runs. The next replay of the instance depends on these results. */
+export interface Past {
+  /** The state that earlier runs stored for later replays, by step label. */
+  readonly left: Readonly<Record<string, LeftBehind>>;
+  /** Steps whose failure the code caught. The next run reports the same failure instead of trying the step again. */
+  readonly caught: ReadonlySet<string>;
+  /**
+   * Effects of failed steps without a recorded outcome, by step label: of caught failures, of the step that ended the last run, and of
+   * steps that an earlier run tried.
+   */
+  readonly unrecorded: ReadonlyMap<string, Unrecorded>;
+  /** The status of the failed step's effect; undefined if the failure does not state it. */
+  readonly effect: Failure["effect"];
 }
 
-export function isStopped({ status, undo }: Instance): boolean {
-  return status === "terminated" && undo === null;
-}
-
-export async function leftBehind(env: EngineEnv, id: string): Promise<Steps> {
-  return (await leftWithEnd(env, id)).left;
-}
-
-/** The result of `leftBehind`, and the status of the failed step's effect; undefined if the failure does not state it. */
-async function leftWithEnd(env: EngineEnv, id: string): Promise<{ left: Steps; effect: Failure["effect"] }> {
-  const [row] = await query<{ caught: string | null; effect: Failure["effect"] | null }>(env.DB, selectLeft(id));
-  return { left: row?.caught ? JSON.parse(row.caught) : {}, effect: row?.effect ?? undefined };
-}
-
-/**
- * Steps whose failure the code caught. The next run reports the same failure instead of trying the step again, except for steps whose label
- * is in `anew`.
- */
-export async function stillCaught(
-  env: EngineEnv,
-  id: string,
-  anew: readonly (string | null | undefined)[] = [],
-): Promise<ReadonlySet<string>> {
-  const left = Object.entries(await leftBehind(env, id));
-  const told = await query<{ label: string }>(env.DB, selectCaught(id));
-  const caught = new Set([...told.map(({ label }) => label), ...left.map(([label]) => label)]);
-  for (const [label, one] of left) if ("open" in one) caught.delete(label);
-  for (const label of anew) if (label) caught.delete(label);
-  return caught;
-}
-
-/**
- * Effects of failed steps without a recorded outcome, by step label. The result includes caught failures, the step that ended the last run,
- * and steps that an earlier run tried.
- */
-export async function unrecorded(env: EngineEnv, { id, undo, error }: Instance): Promise<ReadonlyMap<string, Unrecorded>> {
-  const [{ left, effect }, told] = await Promise.all([
-    leftWithEnd(env, id),
-    query<{ label: string; effect: Unrecorded }>(env.DB, selectUnrecorded(id)),
-  ]);
-  const known = new Map(told.map(({ label, effect }) => [label, effect]));
-  for (const [label, one] of Object.entries(left)) if (one.effect) known.set(label, one.effect);
+export async function pastOf({ DB }: EngineEnv, { id, undo, error }: Instance): Promise<Past> {
+  const rows = await namedBatch(DB, { left: selectLeft(id), caught: selectCaught(id), unrecorded: selectUnrecorded(id) });
+  const left: Past["left"] = JSON.parse(String(rows.left[0]?.caught ?? "{}"));
+  const effect = (rows.left[0]?.effect as Failure["effect"] | null) ?? undefined;
+  const caught = new Set([...rows.caught.map(({ label }) => String(label)), ...Object.keys(left)]);
+  const unrecorded = new Map(rows.unrecorded.map(({ label, effect }) => [String(label), effect as Unrecorded]));
+  for (const [label, one] of Object.entries(left)) {
+    if ("open" in one) caught.delete(label);
+    if (one.effect) unrecorded.set(label, one.effect);
+  }
   const label = undo === null && (error?.step || error?.behind);
   // If the failure does not state the effect's status, the step may have had an effect.
-  if (label && effect !== "none") known.set(label, effect ?? "unknown");
-  return known;
-}
-
-export async function caughtWithoutRecord(env: EngineEnv, instance: Instance, caught: ReadonlySet<string>) {
-  const known = await unrecorded(env, instance);
-  return new Map([...known.keys()].filter((label) => caught.has(label)).map((label) => [label, "caught"] as const));
+  if (label && effect !== "none") unrecorded.set(label, effect ?? "unknown");
+  return { left, caught, unrecorded, effect };
 }
 
 /** The label of an effect that may have happened because this step failed, although the effect may have no record. */
-export function wentOnTo(left: Steps, label: string | null): string | undefined {
+export function wentOnTo({ left }: Past, label: string | null): string | undefined {
   const failure = label === null ? undefined : left[label];
   return failure && !("open" in failure) ? failure.wentOn : undefined;
 }
 
-/** Steps of `leftBehind` that the next run tries again, with the possible effects of the earlier tries of each step. */
-export async function triedAnew(env: EngineEnv, instance: Instance, run: number, labels: readonly (string | null)[]): Promise<Steps> {
-  const known = await unrecorded(env, instance);
-  return Object.fromEntries(labels.flatMap((label) => (label ? [[label, reopened(run, known.get(label))]] : [])));
+/** The state to store for the next run, which tries these steps again. The state has the possible effects of the steps' earlier tries. */
+export function triedAnew({ unrecorded }: Past, run: number, labels: readonly (string | null)[]): string {
+  return JSON.stringify(Object.fromEntries(labels.flatMap((label) => (label ? [[label, reopened(run, unrecorded.get(label))]] : []))));
 }
 
 /**
- * The entry of `leftBehind` for the failed step of the last run. An undo replays the last run, so the step fails in the same way. The step
- * is executed again if it had no effect, and if an earlier run reached a later effect that can be undone. Then the undo reaches the later
+ * The state to store for an undo: the failure of the last run. An undo replays the last run, so the step fails in the same way. The step is
+ * executed again if it had no effect, and if an earlier run reached a later effect that can be undone. Then the undo reaches the later
  * effect.
  */
-export async function itsEnd(env: EngineEnv, { id, error }: Instance, run: number): Promise<Steps> {
+export function itsEnd({ left, effect }: Past, { error }: Instance, run: number): string {
   const label = error?.step || error?.behind;
-  if (!error || !label) return {};
-  const { left, effect } = await leftWithEnd(env, id);
-  if (effect === "none" && Object.values(left).some((one) => "open" in one && one.effect === "undoable"))
-    return { [label]: reopened(run, undefined) };
+  if (!error || !label) return "{}";
+  const reaches = effect === "none" && Object.values(left).some((one) => "open" in one && one.effect === "undoable");
   const { code, message } = error;
   const known = effect !== undefined && effect !== "none" && { effect };
-  return { [label]: { ...(code === "step_failed" ? { name: "Error", message } : { name: "MillraceError", code, message }), ...known } };
+  const failure = code === "step_failed" ? { name: "Error", message } : { name: "MillraceError", code, message };
+  return JSON.stringify({ [label]: reaches ? reopened(run, undefined) : { ...failure, ...known } });
 }
 
 /**

@@ -6,7 +6,7 @@ import { GOING_ON, RETRYABLE, UNSEEN } from "../../store/instances/status.ts";
 import { beginRestart } from "../../store/instances/stop.ts";
 import { forgetTold } from "../../store/waits.ts";
 import { instanceAct } from "./act.ts";
-import { failedBefore, findSetBack, triedAnew, whyRestarting } from "./left.ts";
+import { failedBefore, findSetBack, pastOf, triedAnew, whyRestarting } from "./left.ts";
 import { withLost } from "./plan.ts";
 import { beginningOf, planRun } from "./retry.ts";
 
@@ -33,7 +33,7 @@ export const restart = instanceAct({
     const { id, status } = instance;
     const run = instance.run + 1;
     const { failed } = await beginningOf(env, instance, undefined);
-    const left = JSON.stringify(await triedAnew(env, instance, run, [failed]));
+    const left = triedAnew(await pastOf(env, instance), run, [failed]);
     return {
       change: beginRestart({ id, tenantId: by.tenantId, run, left }, notBegun === null),
       also: { told: forgetTold(id, actionId), doubts: leaveDoubts(id, actionId) },

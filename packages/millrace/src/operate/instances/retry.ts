@@ -26,17 +26,7 @@ import { REMEMBERED_DAYS } from "../../store/kept-days.ts";
 import { forgetTold, reopenWait } from "../../store/waits.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 import { type Call, instanceAct } from "./act.ts";
-import {
-  caughtWithoutRecord,
-  failedBefore,
-  findSetBack,
-  isBeingUndone,
-  isStopped,
-  leftBehind,
-  stillCaught,
-  triedAnew,
-  wentOnTo,
-} from "./left.ts";
+import { failedBefore, findSetBack, type Past, pastOf, triedAnew, wentOnTo } from "./left.ts";
 import { type ActionPlan, planEffects, withLost } from "./plan.ts";
 import { undoEffects } from "./undo.ts";
 
@@ -71,7 +61,7 @@ export const retry = instanceAct({
     const { env, by, instance } = call;
     const note = await noteOnConfirmed(env, by, instance.id, recorded);
     const plan = { from: start, follows: followsFrom(instance, start, isForgotten), note };
-    if (isBeingUndone(instance)) return { ...plan, effects: await undoEffects(env, by, instance) };
+    if (instance.undo === "open") return { ...plan, effects: await undoEffects(env, by, instance) };
     const effects = await planRun(call, { recorded, anew: [failed, instance.error?.step], start });
     return withLost({ ...plan, effects }, isForgotten ? undefined : await findSetBack(env, instance));
   },
@@ -92,6 +82,7 @@ interface ReadRun extends Beginning {
   readonly from: string | undefined;
   readonly anyway: boolean;
   readonly recorded: readonly Effect[];
+  readonly past: Past;
   /** See `mustBeFree`. */
   readonly named: string | null;
   /** An effect that may have happened because the named step failed, and that has no record. */
@@ -106,18 +97,26 @@ export async function readRun(
   { env, by, instance }: At,
   { from, anyway = false }: { from?: string | undefined; anyway?: boolean | undefined },
 ): Promise<ReadRun> {
-  const recorded = await effectsAndFree(env, by, instance.id);
-  await assertRecorded(env, instance, recorded, from);
+  const [recorded, past] = await Promise.all([effectsAndFree(env, by, instance.id), pastOf(env, instance)]);
+  await assertRecorded(env, instance, recorded, past, from);
   const beginning = await beginningOf(env, instance, from);
   const named = mustBeFree(instance, beginning.failed, anyway);
-  const wentOn = wentOnTo(await leftBehind(env, instance.id), named);
-  return { ...beginning, from, anyway, recorded, named, wentOn, again: whyAgain(instance, beginning.failed, recorded) };
+  return {
+    ...beginning,
+    from,
+    anyway,
+    recorded,
+    past,
+    named,
+    wentOn: wentOnTo(past, named),
+    again: whyAgain(instance, beginning.failed, recorded),
+  };
 }
 
 /** The change that begins the next run of an instance. `more` is a statement that follows the action's row. */
 export async function nextRun(
   { env, by, instance, actionId }: At & { readonly actionId: string },
-  { from: asked, anyway, failed, start: from, named, wentOn, again }: ReadRun,
+  { from: asked, anyway, failed, start: from, past, named, wentOn, again }: ReadRun,
   more: Part = [],
 ) {
   const { id, status } = instance;
@@ -126,13 +125,13 @@ export async function nextRun(
   if (instance.undo === "done") await scheduler.wait(Math.max(0, Date.parse(instance.updated_at) + FRESH_MS + 100 - Date.now()));
   // An undone instance repeats every step. If an undo continues, its replay needs the failures that the code of the workflow caught.
   const ended = asked === undefined ? failed : (await beginningOf(env, instance, undefined)).failed;
-  const left = JSON.stringify(await triedAnew(env, instance, run, isBeingUndone(instance) ? [] : [failed, ended]));
-  const undone = status === "terminated" && { undone: true, ...(isStopped(instance) && { stopped: true }) };
+  const left = triedAnew(past, run, instance.undo === "open" ? [] : [failed, ended]);
+  const undone = status === "terminated" && { undone: true, ...(instance.undo === null && { stopped: true }) };
   return {
     change: beginRetry({ id, tenantId: by.tenantId, run, left, isAnew: instance.undo === "done", named, wentOn, again }),
     also: {
       // An undo needs the caught failures.
-      anew: failed === null || isBeingUndone(instance) ? [] : [forgetFailure(id, failed, actionId), reopenWait(id, failed, actionId)],
+      anew: failed === null || instance.undo === "open" ? [] : [forgetFailure(id, failed, actionId), reopenWait(id, failed, actionId)],
       more,
       told: forgetTold(id, actionId),
       doubts: [leaveDoubts(id, actionId), markInDoubt(id)],
@@ -144,7 +143,7 @@ export async function nextRun(
 }
 
 function followsFrom(instance: Instance, start: string | null, isForgotten: boolean): string {
-  if (isBeingUndone(instance)) return isForgotten ? `${FORGOTTEN}. ${AGAIN}` : "The undo continues at the step that failed.";
+  if (instance.undo === "open") return isForgotten ? `${FORGOTTEN}. ${AGAIN}` : "The undo continues at the step that failed.";
   if (instance.undo === "done")
     return `The instance starts from the beginning and repeats the effects that were undone${BEHIND}${FIRST_TIME}`;
   if (isForgotten) return `${FORGOTTEN}. Recorded effects are kept${BEHIND} ${AGAIN}`;
@@ -175,12 +174,13 @@ interface Run {
 /** The effects of a run that begins or continues, with their verdicts. */
 export async function planRun(
   { env, by, instance }: At,
-  { recorded, anew, isGoingOn = false, start, runs = "runs" }: Run,
+  { recorded, anew = [], isGoingOn = false, start, runs = "runs" }: Run,
 ): Promise<ActionPlan["effects"]> {
-  const caught = instance.undo === "done" ? NONE : await stillCaught(env, instance.id, anew);
+  const past = await pastOf(env, instance);
+  const caught = new Set(instance.undo === "done" ? [] : [...past.caught].filter((label) => !anew.includes(label)));
   const effects = await planEffects(env, by, instance, {
     effects: recorded,
-    failed: await caughtWithoutRecord(env, instance, caught),
+    failed: new Map([...past.unrecorded.keys()].filter((label) => caught.has(label)).map((label) => [label, "caught"])),
     recorded(effect) {
       const verdict = retryVerdictOn(effect, caught);
       if (isGoingOn && effect.state === "claimed" && verdict !== "caught") return "under_way";
@@ -218,8 +218,6 @@ function whyAgain({ status, error }: Instance, failed: string | null, effects: r
   if (!lost) return null;
   return `"${failed}" happened, but its output could not be stored, so the run would fail again for the same reason. Confirm its output (POST /v1/effects/${lost.key}/confirm), then retry.`;
 }
-
-const NONE: ReadonlySet<string> = new Set();
 
 const VERDICTS: Record<string, RetryVerdict> = { done: "kept", confirmed: "kept", in_doubt: "in_doubt" };
 
@@ -262,10 +260,7 @@ export function waitForEnd(id: string): string {
   return `wait for its end (GET /v1/instances/${id}?wait=30 returns when it has ended)`;
 }
 
-/**
- * A sentence that states how many items are undone instances, because the retry of an undone instance repeats all its effects; null without
- * undone instances.
- */
+/** The count of undone items, because the retry of an undone instance repeats all its effects; null without undone items. */
 async function doneAgain({ env, by }: BulkCall, members: Statement): Promise<string | null> {
   const [{ undone } = { undone: 0 }] = await query<{ undone: number }>(
     env.DB,
@@ -274,11 +269,7 @@ async function doneAgain({ env, by }: BulkCall, members: Statement): Promise<str
       WHERE i.tenant_id = ${by.tenantId} AND i.undone = 1`,
   );
   if (undone === 0) return null;
-  const begin =
-    undone === 1
-      ? "1 of these instances was undone: it starts from the beginning and repeats"
-      : `${undone} of these instances were undone: they start from the beginning and repeat`;
-  return `${begin} the effects that were undone. Answers and events of the first run are used again: no question is asked twice.`;
+  return `Undone instances among these: ${undone}. Each starts from the beginning and repeats the effects that were undone. Answers and events of the first run are used again: no question is asked twice.`;
 }
 
 const MAX_NAMES_CHARACTERS = 1000;
@@ -338,12 +329,17 @@ async function lastFailed(env: EngineEnv, { id, error }: Instance): Promise<stri
  * Checks that a step has a record, because the platform would start an unknown step from the beginning. Errors: `invalid_payload`, with the
  * known names, for a step without a record.
  */
-async function assertRecorded(env: EngineEnv, instance: Instance, effects: readonly Effect[], from: string | undefined): Promise<void> {
-  const own = [...effects.map(({ step, item }) => labelOf(step, item)), instance.error?.step, instance.error?.behind].filter(Boolean);
+async function assertRecorded(
+  env: EngineEnv,
+  instance: Instance,
+  effects: readonly Effect[],
+  { left }: Past,
+  from: string | undefined,
+): Promise<void> {
+  // A caught failure may have no other record than its entry in `left`.
+  const labels = [...effects.map(({ step, item }) => labelOf(step, item)), ...Object.keys(left)];
+  const own = [...labels, instance.error?.step, instance.error?.behind].filter(Boolean);
   if (from === undefined || own.includes(from)) return;
-  // A caught failure may have no other record.
-  own.push(...Object.keys(await leftBehind(env, instance.id)));
-  if (own.includes(from)) return;
   // A read has a record only on the platform.
   const { steps, truncated } = await wholeHistoryOf(env, instance);
   const names = [...new Set([...steps.map(codeLabelOf), ...own])];

@@ -16,7 +16,7 @@ import { leaveAlone, skipEntry } from "../../store/inbox/outcome.ts";
 import { GOING_ON } from "../../store/instances/status.ts";
 import { selectAwaited } from "../../store/waits.ts";
 import { instanceAct } from "./act.ts";
-import { isBeingUndone, unrecorded } from "./left.ts";
+import { pastOf } from "./left.ts";
 import type { ActionPlan } from "./plan.ts";
 import { nextRun, planRun, readRun, waitForEnd } from "./retry.ts";
 import { undoEffects } from "./undo.ts";
@@ -47,7 +47,7 @@ export const skip = instanceAct({
   maxBytes: INTAKE_LIMITS.maxBytes,
   async read({ env, by, instance, given: { step, item = "", output } }) {
     const recorded = await effectsAndFree(env, by, instance.id);
-    const isUndoing = instance.status === "errored" && isBeingUndone(instance);
+    const isUndoing = instance.status === "errored" && instance.undo === "open";
     const found = isUndoing ? await passingBy(env, instance, recorded, { step, item, output }) : undefined;
     const refused = found ? ("refused" in found ? found.refused : null) : await whyRefused(env, instance, recorded, { step, item });
     const passing = found && !("refused" in found) ? found : undefined;
@@ -181,7 +181,7 @@ async function passingBy(
   }
   const about = { step, item };
   const cutOff = await query<{ label: string }>(env.DB, selectCutOff(undo_action));
-  const isEffect = last !== undefined || cutOff.some((one) => one.label === label) || (await unrecorded(env, instance)).has(label);
+  const isEffect = last !== undefined || cutOff.some((one) => one.label === label) || (await pastOf(env, instance)).unrecorded.has(label);
   // A step that was cut off without a record may be a read. If the operator sends an output, the step counts as a read.
   if (last?.state === "claimed" || (isEffect && output === undefined)) {
     return { about, follows: leftAlone(label), takesOutput: false, write: (_, actionId) => leaveAlone(key, actionId) };

@@ -12,7 +12,7 @@ import { DOUBTED } from "../../store/inbox/classes.ts";
 import { beginUndo, hasToTakeBack } from "../../store/instances/run.ts";
 import { ENDED } from "../../store/instances/status.ts";
 import { instanceAct } from "./act.ts";
-import { failedBefore, isStopped, itsEnd, unrecorded, whyInDoubt } from "./left.ts";
+import { failedBefore, itsEnd, pastOf, whyInDoubt } from "./left.ts";
 import type { ActionPlan } from "./plan.ts";
 
 export const undo = instanceAct({
@@ -29,10 +29,10 @@ export const undo = instanceAct({
   async change({ env, by, instance, actionId }) {
     const { id, status } = instance;
     const run = instance.run + 1;
-    const left = JSON.stringify(await itsEnd(env, instance, run));
+    const left = itsEnd(await pastOf(env, instance), instance, run);
     return {
       change: beginUndo({ id, tenantId: by.tenantId, run, left }, actionId),
-      detail: { run, ...(isStopped(instance) && { stopped: true }), ...failedBefore(instance) },
+      detail: { run, ...(status === "terminated" && instance.undo === null && { stopped: true }), ...failedBefore(instance) },
       before: { status, undo: instance.undo },
       after: { status: "running", undo: "open" },
       window: "undo committed, not applied",
@@ -60,7 +60,7 @@ export async function undoEffects(
   // Steps without an inbox entry: a step that failed before its first record, a step that never received an answer, and a step that an
   // operator's action cut off.
   const open = new Map<string, Unrecorded>();
-  for (const [label, known] of await unrecorded(env, instance)) {
+  for (const [label, known] of (await pastOf(env, instance)).unrecorded) {
     const last = newest.get(label);
     if (last !== undefined && (last.state !== "failed" || (undo !== null && last.generation > 1))) continue;
     open.set(label, undo !== null && known === "undoable" ? sinceUndo(instance, last) : known);
