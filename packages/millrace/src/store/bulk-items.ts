@@ -44,13 +44,6 @@ export function selectDone({ tenantId, id }: BulkKey, from: number, limit: numbe
     WHERE tenant_id = ${tenantId} AND bulk_id = ${id} AND result = 'done' AND n >= ${from} ORDER BY n LIMIT ${limit}`;
 }
 
-/** Counts the items of a bulk action that failed with the given error code. */
-export function countFailed({ tenantId, id }: BulkKey, code: string): Statement {
-  return sql`
-    SELECT count(*) AS count FROM millrace_bulk_items
-    WHERE tenant_id = ${tenantId} AND bulk_id = ${id} AND result = 'failed' AND code = ${code}`;
-}
-
 /** Removes items of bulk actions that ended long ago. The statement returns a row for each removed row. */
 export function removeOldItems(keepMs: number, limit: number): Statement {
   return sql`

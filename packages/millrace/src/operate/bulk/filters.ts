@@ -8,7 +8,7 @@ import { andStands, type StandingName } from "../../inspect/standing.ts";
 import type { Operator } from "../../store/actions.ts";
 import { query } from "../../store/d1/retry.ts";
 import type { InstanceStatus } from "../../store/instances/status.ts";
-import { type Catalog, namesOf } from "../../topology/catalog.ts";
+import { namesOf } from "../../topology/catalog.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 import { BULK_WORKFLOW } from "./message.ts";
 
@@ -118,45 +118,34 @@ export function doubtMembers({ tenantId }: Operator, filter: z.infer<typeof doub
 const from = ({ since }: { since?: string | undefined }) => (since === undefined ? 0 : Date.parse(since));
 const to = ({ until }: { until?: string | undefined }) => (until === undefined ? Number.MAX_SAFE_INTEGER : Date.parse(until));
 
-export async function unknownOfInstances(call: BulkCall, filter: { workflow?: string | undefined; cause?: string | undefined }) {
-  const { workflow, cause } = filter;
-  return [
-    ...unlessKnown("workflow", workflow, namesOf(call.catalog).workflows),
-    ...(await unlessFound(call, "/v1/instances/causes", cause, (id) => {
-      return sql`
-        SELECT 1 FROM millrace_instances INDEXED BY millrace_instances_by_cause
-        WHERE tenant_id = ${call.by.tenantId} AND cause = ${id} AND status = 'errored' LIMIT 1`;
-    })),
-  ];
+type Named = Readonly<Partial<Record<"workflow" | "queue" | "message_type" | "cause", string | undefined>>>;
+
+/** The names in a filter that the deployment does not know. `list`: the route that lists causes. `cause`: a statement that finds the cause. */
+async function unknownIn({ env, catalog }: BulkCall, filter: Named, list: string, cause: Statement): Promise<Issue[]> {
+  const { workflows, events } = namesOf(catalog);
+  const known = {
+    workflow: workflows,
+    queue: catalog.consumers.map((consumer) => consumer.queue.name),
+    message_type: [...new Set([...catalog.workflows.map(({ on }) => on.type), ...events])],
+  };
+  const issues = (Object.keys(known) as (keyof typeof known)[]).flatMap((field) => {
+    const name = filter[field];
+    return name === undefined || known[field].includes(name) ? [] : [unknownName(`filter.${field}`, name, known[field])];
+  });
+  if (filter.cause === undefined || (await query(env.DB, cause)).length > 0) return issues;
+  return [...issues, { path: "filter.cause", message: `is the id of no current cause: list causes with GET ${list}` }];
 }
 
-export async function unknownOfLetters(
-  call: BulkCall,
-  filter: { queue?: string | undefined; message_type?: string | undefined; cause?: string | undefined },
-) {
-  const { queue, message_type, cause } = filter;
-  const queues = call.catalog.consumers.map((consumer) => consumer.queue.name);
-  return [
-    ...unlessKnown("queue", queue, queues),
-    ...unlessKnown("message_type", message_type, typesOf(call.catalog)),
-    ...(await unlessFound(call, "/v1/dead-letters/causes", cause, (id) => {
-      return sql`
-        SELECT 1 FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_cause
-          WHERE tenant_id = ${call.by.tenantId} AND cause = ${id} LIMIT 1`;
-    })),
-  ];
+export function unknownOfInstances(call: BulkCall, filter: Named): Promise<Issue[]> {
+  const cause = sql`
+    SELECT 1 FROM millrace_instances INDEXED BY millrace_instances_by_cause
+    WHERE tenant_id = ${call.by.tenantId} AND cause = ${filter.cause ?? null} AND status = 'errored' LIMIT 1`;
+  return unknownIn(call, filter, "/v1/instances/causes", cause);
 }
 
-function unlessKnown(filter: string, name: string | undefined, known: readonly string[]): Issue[] {
-  return name === undefined || known.includes(name) ? [] : [unknownName(`filter.${filter}`, name, known)];
-}
-
-async function unlessFound({ env }: BulkCall, list: string, id: string | undefined, look: (id: string) => Statement): Promise<Issue[]> {
-  if (id === undefined || (await query(env.DB, look(id))).length > 0) return [];
-  return [{ path: "filter.cause", message: `is the id of no current cause: list causes with GET ${list}` }];
-}
-
-function typesOf(catalog: Catalog): string[] {
-  const commands = catalog.workflows.map(({ on }) => on.type);
-  return [...new Set([...commands, ...namesOf(catalog).events])];
+export function unknownOfLetters(call: BulkCall, filter: Named): Promise<Issue[]> {
+  const cause = sql`
+    SELECT 1 FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_cause
+    WHERE tenant_id = ${call.by.tenantId} AND cause = ${filter.cause ?? null} LIMIT 1`;
+  return unknownIn(call, filter, "/v1/dead-letters/causes", cause);
 }

@@ -2,7 +2,7 @@ import * as z from "zod";
 import type { Asker } from "../../access/may-ask.ts";
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { issuesIn } from "../../contract/envelope.ts";
-import { codeOf, type ErrorDetail, MillraceError, messageOf } from "../../contract/errors.ts";
+import { type ErrorDetail, MillraceError } from "../../contract/errors.ts";
 import { digest, fingerprintOf } from "../../contract/ids.ts";
 import { among, type Statement, sql } from "../../contract/sql.ts";
 import { BulkAction, findBulkAction, type StoredBulk, shownBulk } from "../../inspect/bulk-actions.ts";
@@ -16,7 +16,7 @@ import type { AnyBulkVerb, Catalog } from "../../topology/catalog.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 import { INSTANCE_VERBS } from "./instance-verbs.ts";
 import { BulkActionRun, passInstance } from "./message.ts";
-import { assertMayAct, bulkVerb } from "./verbs.ts";
+import { assertMayAct, bulkVerb, refusalOf } from "./verbs.ts";
 
 /** Default number of items in each of the first stages of a bulk action. One more stage contains the remaining items. */
 const DEFAULT_RAMP: readonly number[] = [1, 10, 100, 1000, 10_000];
@@ -62,37 +62,25 @@ export function isTooMuch(bulk: Pick<BulkAction, "stop_at_error_rate">, begun: n
 
 /** The reason why a bulk action stopped itself, with the next step for the operator. */
 export function tooMuch(
-  bulk: Pick<BulkAction, "stop_at_error_rate">,
-  { begun, failed, left, doubted }: { begun: number; failed: number; left: number; doubted: number },
+  { stop_at_error_rate }: Pick<BulkAction, "stop_at_error_rate">,
+  { begun, failed, left }: { begun: number; failed: number; left: number },
 ): string {
-  const bound = bulk.stop_at_error_rate === 0 ? "0 %" : `${Math.round(bulk.stop_at_error_rate * 1000) / 10} %`;
+  const bound = `${Math.round(stop_at_error_rate * 1000) / 10} %`;
   const next =
     left === 0
-      ? `No items remain. ${READ}, fix the cause, and start another bulk action over the failed items.`
+      ? `No items remain. ${ANOTHER}`
       : `${READ}, fix the cause, and resume it: it continues with the ${left} that ${left === 1 ? "remains" : "remain"}. It does not repeat failed items: start another bulk action over them.`;
-  return [
-    `The bulk action stopped itself: ${failed} of ${begun} items of this stage failed, and the limit is ${bound}.`,
-    ...inDoubt(doubted),
-    next,
-  ].join(" ");
+  return `The bulk action stopped itself: ${failed} of ${begun} items of this stage failed, and the limit is ${bound}. ${next}`;
 }
 
-/** A sentence for the operator if every item of a bulk action failed, or if some outcomes are unknown; null otherwise. */
-export function endedBadly({ begun, failed, doubted }: { begun: number; failed: number; doubted: number }): string | null {
-  if (failed === 0 || (failed < begun && doubted === 0)) return null;
-  const all = failed === begun ? [`${failed === 1 ? "The only one" : `All ${failed}`} failed.`] : [];
-  const rest = doubted < failed ? [`${READ}, fix the cause, and start another bulk action over the failed items.`] : [];
-  return [...all, ...inDoubt(doubted), ...rest].join(" ");
+/** A sentence for the operator if every item of a bulk action failed; null otherwise. */
+export function endedBadly({ begun, failed }: { begun: number; failed: number }): string | null {
+  if (failed === 0 || failed < begun) return null;
+  return `${failed === 1 ? "The only one" : `All ${failed}`} failed. ${ANOTHER}`;
 }
 
 const READ = "Read the reason of each failure (items with the result failed)";
-
-function inDoubt(doubted: number): string[] {
-  if (doubted === 0) return [];
-  return [
-    `${doubted} of the failed items ${doubted === 1 ? "is" : "are"} in doubt: an operator must resolve each unknown outcome that is still open (GET /v1/effects?state=in_doubt lists them).`,
-  ];
-}
+const ANOTHER = `${READ}, fix the cause, and start another bulk action over the failed items.`;
 
 const OF_INSTANCES = INSTANCE_VERBS.map(({ name }) => `\`${name}\``).join(", ");
 
@@ -200,15 +188,6 @@ export async function planBulk(env: EngineEnv, catalog: Catalog, by: Asker, requ
 
 function callOf(env: EngineEnv, catalog: Catalog, by: Asker, { reason, undo, run_at }: BulkRequest): BulkCall {
   return { env, catalog, by: operatorOf(by), reason, options: { undo, run_at }, bulkId: null };
-}
-
-async function refusalOf(verb: AnyBulkVerb, call: BulkCall, id: string): Promise<string | null> {
-  try {
-    return (await verb.refusal?.(call, id)) ?? null;
-  } catch (error) {
-    if (!(error instanceof MillraceError) || codeOf(error) === "unavailable") throw error;
-    return messageOf(error);
-  }
 }
 
 export const StartedBulk = BulkAction.extend({ replayed: z.boolean() }).meta({ id: "StartedBulkAction" });

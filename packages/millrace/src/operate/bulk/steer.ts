@@ -6,7 +6,7 @@ import { enqueueIf } from "../../intake/accept/enqueue.ts";
 import { type Action, audit, operatorOf } from "../../store/actions.ts";
 import { abortBulk, isWorkedOnBy, resumeBulk } from "../../store/bulk-actions.ts";
 import type { Catalog } from "../../topology/catalog.ts";
-import { act } from "../act.ts";
+import { perform } from "../act.ts";
 import { BulkActionRun, passInstance } from "./message.ts";
 import { assertCarriedOut, tooMany } from "./start.ts";
 
@@ -21,13 +21,14 @@ export async function abort(env: EngineEnv, by: Asker, id: string, reason: strin
   const { state } = await getBulkAction(env, by, id);
   const changed = { before: { state }, after: { state: "aborted" } };
   const action: Action = { id: crypto.randomUUID(), verb: "abort", target: id, instanceId: null, reason, ...changed };
-  const { isApplied } = await act(env, operator, action, { change: abortBulk(operator, id) });
-  const bulk = await getBulkAction(env, by, id);
-  if (isApplied) return { ...bulk, action_id: action.id };
-  const from = state === "running" ? bulk.state : state;
-  throw new MillraceError("invalid_transition", `The bulk action is ${from}, so it cannot be aborted.`, {
-    ...{ from, to: "aborted", audited: true },
+  await perform(env, operator, action, {
+    change: abortBulk(operator, id),
+    async refused() {
+      const { state: from } = await getBulkAction(env, by, id);
+      return { why: `The bulk action is ${from}, so it cannot be aborted.`, from, to: "aborted" };
+    },
   });
+  return { ...(await getBulkAction(env, by, id)), action_id: action.id };
 }
 
 /**

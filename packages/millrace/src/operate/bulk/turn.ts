@@ -9,7 +9,7 @@ import { hideOfTargets } from "../../inspect/dead-letters.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
 import { type ActionResult, bulkActionId, isOnRecord, selectResults } from "../../store/actions.ts";
 import { recordStep } from "../../store/bulk-actions.ts";
-import { type BulkItem, countFailed, insertItems, selectDone, turnFailed } from "../../store/bulk-items.ts";
+import { type BulkItem, insertItems, selectDone, turnFailed } from "../../store/bulk-items.ts";
 import { LISTED_TOGETHER, selectList } from "../../store/bulk-lists.ts";
 import { query } from "../../store/d1/retry.ts";
 import type { ActedOn } from "../../topology/bulk-verb.ts";
@@ -17,7 +17,7 @@ import type { AnyBulkVerb, Catalog } from "../../topology/catalog.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 import { passInstance } from "./message.ts";
 import { chunkSize, endedBadly, isTooMuch, stageOf, tooMuch } from "./start.ts";
-import { bulkVerb } from "./verbs.ts";
+import { bulkVerb, refusalOf } from "./verbs.ts";
 
 /**
  * `on`: more turns follow · `next`: the next instance continues the bulk action · `over`: the bulk action has ended, or another instance
@@ -51,17 +51,13 @@ export async function takeTurn(turn: Turn): Promise<Commit<Went>> {
   const { env, tenantId, bulkId, pass, isLast } = turn;
   const bulk = await findBulkAction(env, { tenantId }, bulkId);
   if (bulk?.pass !== pass || bulk.state === "complete") return { output: "over" };
-  // A halted bulk action acts on no further item. The turn only records the items that an earlier attempt completed.
-  const halt = bulk.state === "running" ? watch(turn) : HALTED;
   const from = bulk.matched - bulk.left;
   turn.progress({ done: from, of: bulk.matched, text: "items" });
   const stage = stageOf(bulk, bulk.matched, from);
   const isActing = bulk.left > 0 && (from > stage.from || bulk.looked >= from);
-  const given = givenBy(turn, bulk);
+  const given = givenBy(turn, bulk, from);
   const { call } = given;
-  const did = isActing
-    ? await act(given, from, stage, halt.isHalted).finally(halt.end)
-    : await waitForEnds(given, from, halt.isHalted).finally(halt.end);
+  const did = await (isActing ? act(given, stage) : waitForEnds(given));
   await crashPoint("B02 items changed, chunk not recorded", bulkId);
   const told = await withWhoActed(call, did.items);
   const [items, turned] = await Promise.all([withheld(call, told), withheld(call, did.turned)]);
@@ -77,11 +73,10 @@ export async function takeTurn(turn: Turn): Promise<Commit<Went>> {
   const state = isComplete ? "complete" : stops ? "stopped" : "running";
   const goesOn = state === "running" && isLast;
   const key = { tenantId, id: bulkId };
-  const doubted = failed > 0 && (stops || isComplete) ? await doubtedOf(turn, [...items, ...turned]) : 0;
   const why = stops
-    ? tooMuch(bulk, { begun, failed: failedOfStage, left: bulk.matched - acted, doubted })
+    ? tooMuch(bulk, { begun, failed: failedOfStage, left: bulk.matched - acted })
     : isComplete
-      ? endedBadly({ begun: bulk.matched - skipped, failed, doubted })
+      ? endedBadly({ begun: bulk.matched - skipped, failed })
       : null;
   return {
     output: state === "running" ? (isLast ? "next" : "on") : "over",
@@ -99,11 +94,44 @@ export async function takeTurn(turn: Turn): Promise<Commit<Went>> {
   };
 }
 
-async function act(given: Given, from: number, stage: { from: number; to: number }, isHalted: () => boolean): Promise<DidTurn> {
-  const { bulk, verb, call } = given;
+interface Given {
+  readonly bulk: StoredBulk;
+  readonly verb: AnyBulkVerb;
+  readonly call: BulkCall & { readonly bulkId: string };
+  /** The position of the next item in the list. */
+  readonly from: number;
+  /** True after an operator has halted the bulk action. Then the turn acts on no further item, and records the items that it has. */
+  readonly isHalted: () => Promise<boolean>;
+}
+
+function givenBy(turn: Turn, bulk: StoredBulk, from: number): Given {
+  const { env, catalog, tenantId } = turn;
+  const { id: bulkId, verb, actor, reason, undo, run_at } = bulk;
+  const options = { undo: undo ?? undefined, run_at: run_at ?? undefined };
+  const call = { env, catalog, by: { tenantId, actor }, reason, options, bulkId };
+  return { bulk, from, verb: bulkVerb(catalog, verb), call, isHalted: haltOf(turn, bulk.state !== "running") };
+}
+
+/** Returns a function that reads every `LOOK_MS` whether the bulk action is halted, or another instance has continued it. */
+function haltOf({ env, tenantId, bulkId, pass }: Turn, wasHalted: boolean): Given["isHalted"] {
+  let halted = wasHalted;
+  let nextAt = Date.now() + LOOK_MS;
+  return async () => {
+    if (halted || Date.now() < nextAt) return halted;
+    nextAt = Date.now() + LOOK_MS;
+    const bulk = await findBulkAction(env, { tenantId }, bulkId).catch(() => null);
+    if (bulk !== null) halted = bulk?.state !== "running" || bulk.pass !== pass;
+    return halted;
+  };
+}
+
+async function act(given: Given, stage: { from: number; to: number }): Promise<DidTurn> {
+  const { bulk, verb, call, from } = given;
   const listed = await listedOf(call, from, chunkSize(bulk, stage.to - from));
-  const targets = listed.map((one) => verb.listing?.read(one) ?? one);
-  const items = await actOn({ verb, call, from, targets, ratePerSecond: bulk.rate_per_second, isHalted });
+  const items = await actOn(
+    given,
+    listed.map((one) => verb.listing?.read(one) ?? one),
+  );
   const seen = await look(given, from + items.length, items);
   const own = new Map(seen.turned.map((one) => [one.n, one]));
   return {
@@ -115,31 +143,14 @@ async function act(given: Given, from: number, stage: { from: number; to: number
   };
 }
 
-async function waitForEnds(given: Given, acted: number, isHalted: () => boolean): Promise<DidTurn> {
+async function waitForEnds(given: Given): Promise<DidTurn> {
   const deadline = Date.now() + WAIT_MS;
   for (;;) {
-    const seen = await look(given, acted);
-    const hasEnded = seen.looked >= acted || seen.turned.length > 0;
-    if (hasEnded || isHalted() || Date.now() > deadline) return { ...seen, items: [], stage: given.bulk.stage };
+    const seen = await look(given, given.from);
+    const hasEnded = seen.looked >= given.from || seen.turned.length > 0;
+    if (hasEnded || Date.now() > deadline || (await given.isHalted())) return { ...seen, items: [], stage: given.bulk.stage };
     await scheduler.wait(LOOK_MS);
   }
-}
-
-async function doubtedOf({ env, tenantId, bulkId }: Turn, fresh: readonly { code: string | null }[]): Promise<number> {
-  const [row] = await query<{ count: number }>(env.DB, countFailed({ tenantId, id: bulkId }, "in_doubt"));
-  return (row?.count ?? 0) + fresh.filter(({ code }) => code === "in_doubt").length;
-}
-
-interface Given {
-  readonly bulk: StoredBulk;
-  readonly verb: AnyBulkVerb;
-  readonly call: BulkCall & { readonly bulkId: string };
-}
-
-function givenBy({ env, catalog, tenantId }: Turn, bulk: StoredBulk): Given {
-  const { id: bulkId, verb, actor, reason, undo, run_at } = bulk;
-  const options = { undo: undo ?? undefined, run_at: run_at ?? undefined };
-  return { bulk, verb: bulkVerb(catalog, verb), call: { env, catalog, by: { tenantId, actor }, reason, options, bulkId } };
 }
 
 /**
@@ -153,28 +164,6 @@ async function listedOf({ env, by, bulkId }: Given["call"], from: number, count:
   const some = ids.slice(place, place + count);
   if (some.length > 0) return some;
   throw new MillraceError("invariant", `Bulk action ${bulkId} has no list for position ${from}. Please report this.`);
-}
-
-const HALTED = { isHalted: () => true, end: () => undefined };
-
-function watch({ env, tenantId, bulkId, pass }: Turn): { isHalted: () => boolean; end: () => void } {
-  let halted = false;
-  let over = false;
-  const looking = async () => {
-    while (!over && !halted) {
-      await scheduler.wait(LOOK_MS);
-      if (over) return;
-      const bulk = await findBulkAction(env, { tenantId }, bulkId).catch(() => null);
-      if (bulk !== null) halted = bulk?.state !== "running" || bulk.pass !== pass;
-    }
-  };
-  void looking();
-  return {
-    isHalted: () => halted,
-    end: () => {
-      over = true;
-    },
-  };
 }
 
 const KEPT_CHARACTERS = 300;
@@ -270,38 +259,28 @@ const AT_ONCE = 8;
 /** The time in milliseconds after which a chunk acts on no further item. The next chunk acts on the remaining items. */
 const BEGIN_WITHIN_MS = 20_000;
 
-interface Chunk {
-  readonly verb: AnyBulkVerb;
-  readonly call: BulkCall & { readonly bulkId: string };
-  readonly from: number;
-  readonly targets: readonly string[];
-  readonly ratePerSecond: number;
-  /** True after an operator has halted the bulk action. Then the chunk acts on no further item. */
-  readonly isHalted: () => boolean;
-}
-
 /**
  * Acts on a chunk's items in order, at the given rate. Returns one result for each item up to the last item that was acted on. Repeating a
  * chunk is safe, because the action on each item is recorded under an id that only this item has. Errors: `unavailable`, thrown after every
  * call has ended.
  */
-async function actOn(chunk: Chunk): Promise<BulkItem[]> {
-  const { call, targets, from, ratePerSecond, isHalted } = chunk;
+async function actOn(given: Given, targets: readonly string[]): Promise<BulkItem[]> {
+  const { bulk, call, from, isHalted } = given;
   const known = await recorded(call, targets);
   const startedAt = Date.now();
-  const due = (place: number) => startedAt + (place * 1000) / ratePerSecond;
+  const due = (place: number) => startedAt + (place * 1000) / bulk.rate_per_second;
   const items: BulkItem[] = [];
   const failures: unknown[] = [];
   const underWay = new Set<Promise<void>>();
-  const isOver = () => failures.length > 0 || isHalted() || Date.now() > startedAt + BEGIN_WITHIN_MS;
+  const isOver = async () => failures.length > 0 || Date.now() > startedAt + BEGIN_WITHIN_MS || (await isHalted());
   for (const [place, target] of targets.entries()) {
     const before = known.get(bulkActionId(call.bulkId, target));
     if (before === undefined) {
       await isTime(due(place), isOver);
       while (underWay.size >= AT_ONCE) await Promise.race(underWay);
-      if (isOver()) break;
+      if (await isOver()) break;
     }
-    const one = resultOf(chunk, target, before)
+    const one = resultOf(given, target, before)
       .then((came) => {
         items.push({ n: from + place, target, ...came });
         return crashPoint("B01 one item changed, chunk not over", call.bulkId);
@@ -316,13 +295,13 @@ async function actOn(chunk: Chunk): Promise<BulkItem[]> {
   return items.toSorted((a, b) => a.n - b.n);
 }
 
-async function isTime(at: number, isOver: () => boolean): Promise<void> {
-  for (let left = at - Date.now(); left > 0 && !isOver(); left = at - Date.now()) await scheduler.wait(Math.min(left, 200));
+async function isTime(at: number, isOver: () => Promise<boolean>): Promise<void> {
+  for (let left = at - Date.now(); left > 0 && !(await isOver()); left = at - Date.now()) await scheduler.wait(Math.min(left, 200));
 }
 
 type Came = Pick<BulkItem, "result" | "code" | "why">;
 
-async function resultOf({ verb, call }: Chunk, target: string, known: ActionResult | undefined): Promise<Came> {
+async function resultOf({ verb, call }: Given, target: string, known: ActionResult | undefined): Promise<Came> {
   const actionId = bulkActionId(call.bulkId, target);
   const own: BulkCall = { ...call, by: { ...call.by, bulk: { id: call.bulkId, actionId } } };
   if (known) return asRecorded(verb, own, target, known);
@@ -347,7 +326,7 @@ async function asRecorded(verb: AnyBulkVerb, call: BulkCall, target: string, kno
   if (known === "applied") return { result: "done", code: null, why: null };
   if (known === "failed") return { result: "failed", code: "unavailable", why: NOT_TOLD };
   if (await verb.isSpent?.(call, target)) return { result: "skipped", code: null, why: "No change was needed." };
-  const now = await refusalNow(verb, call, target);
+  const now = await refusalOf(verb, call, target);
   const why = now === null ? `${REFUSED} The action would be accepted now: repeat it.` : `${REFUSED} ${now}`;
   return { result: "failed", code: "invalid_transition", why };
 }
@@ -355,17 +334,7 @@ async function asRecorded(verb: AnyBulkVerb, call: BulkCall, target: string, kno
 const NOT_TOLD = "The action was recorded, but the platform did not accept it for 24 hours, and it had no effect: repeat the action.";
 const REFUSED = "The action was refused and changed nothing.";
 
-/** The reason why the action on an item would be refused now. Null if the action would be accepted, or if the check failed. */
-async function refusalNow(verb: AnyBulkVerb, call: BulkCall, target: string): Promise<string | null> {
-  try {
-    return (await verb.refusal?.(call, target)) ?? null;
-  } catch (error) {
-    if (isSimulatedDeath(error) || codeOf(error) === "unavailable") throw error;
-    return messageOf(error);
-  }
-}
-
-async function recorded({ env, by, bulkId }: Chunk["call"], targets: readonly string[]): Promise<ReadonlyMap<string, ActionResult>> {
+async function recorded({ env, by, bulkId }: Given["call"], targets: readonly string[]): Promise<ReadonlyMap<string, ActionResult>> {
   const ids = targets.map((target) => bulkActionId(bulkId, target));
   const rows = await query<{ id: string; result: ActionResult }>(env.DB, selectResults(by.tenantId, ids));
   return new Map(rows.map(({ id, result }) => [id, result]));

@@ -1,5 +1,6 @@
 import type { Asker } from "../../access/may-ask.ts";
-import { MillraceError } from "../../contract/errors.ts";
+import { isSimulatedDeath } from "../../contract/crash-points.ts";
+import { codeOf, MillraceError, messageOf } from "../../contract/errors.ts";
 import { formatEntryKey, outboxId, parseEntryKey } from "../../contract/ids.ts";
 import { nearest } from "../../contract/nearest.ts";
 import { among, type Fragment, fragment, type Statement, sql } from "../../contract/sql.ts";
@@ -149,15 +150,8 @@ const ofLetters = {
   members: letterMembers,
   unknown: unknownOfLetters,
   async isSpent({ env, by }: BulkCall, id: string) {
-    return (
-      (
-        await query(
-          env.DB,
-          sql`SELECT 1 FROM millrace_dead_letters
-        WHERE id = ${id} AND tenant_id = ${by.tenantId} AND state <> 'open'`,
-        )
-      ).length > 0
-    );
+    const settled = sql`SELECT 1 FROM millrace_dead_letters WHERE id = ${id} AND tenant_id = ${by.tenantId} AND state <> 'open'`;
+    return (await query(env.DB, settled)).length > 0;
   },
 };
 
@@ -254,6 +248,16 @@ export function bulkVerb(catalog: Catalog, name: string): AnyBulkVerb {
   const guess = nearest(name, names);
   const message = `must be one of ${names.join(", ")}${guess ? `: perhaps \`${guess}\` is meant` : ""}`;
   throw new MillraceError("invalid_payload", `"${beginning(name, 64)}" is not a bulk action.`, { issues: [{ path: "verb", message }] });
+}
+
+/** The reason why the action on an item would be refused now; null if the action would be accepted. Errors: `unavailable`. */
+export async function refusalOf(verb: AnyBulkVerb, call: BulkCall, id: string): Promise<string | null> {
+  try {
+    return (await verb.refusal?.(call, id)) ?? null;
+  } catch (error) {
+    if (isSimulatedDeath(error) || codeOf(error) === "unavailable") throw error;
+    return messageOf(error);
+  }
 }
 
 /** Checks the scopes of a token. Errors: `forbidden` for a bulk verb outside these scopes. */
