@@ -126,7 +126,7 @@ describe("Confirmed output", () => {
     const { error } = await instances.get(probeEnv, operator, instanceId);
     expect(error?.hint).toContain(`the output that an operator confirmed for "post"`);
     expect(error?.hint).toContain(`confirm the correct output (POST /v1/effects/${before?.key}/confirm)`);
-    const note = expect.stringContaining(`A retry keeps the output that ${operator.actor} confirmed for "post"`);
+    const note = expect.stringContaining('A retry keeps the output that an operator gave for "post"');
     expect(await instances.plan(probeEnv, operator, "retry", instanceId, {})).toMatchObject({
       note,
       effects: [{ step: "post", verdict: "kept" }],

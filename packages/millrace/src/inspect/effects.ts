@@ -45,11 +45,7 @@ export const EffectRow = z
         "The input of the effect, recorded only for the classes `lookup` and `once`. An input over 4 KB is cut: a string with the beginning of its JSON.",
       ...redacted,
     }),
-    output: z.unknown().meta({
-      description: "The recorded output; null without an output, and for an output stored elsewhere (`output_ref`).",
-      ...redacted,
-    }),
-    output_ref: z.string().nullable().meta({ description: "The location of a large output." }),
+    ...AnsweredEffect.shape,
     error: ShownFailure.nullable().meta(redacted),
     answered: AnsweredEffect.nullable(),
     updated_at: timestamp,
@@ -68,6 +64,8 @@ const StoredEffect = EffectRow.extend({
   updated_at: z.int(),
   /** `undoable`: the code has an `undo` for it. `permanent`: the code has none. `undo_step`: it is itself a step that undid an effect. */
   undo: z.enum(["undoable", "permanent", "undo_step"]),
+  /** True if an operator gave the recorded output, by a confirmation or a skip. */
+  given: z.boolean(),
   /** True if the effect was undone. A superseded effect that was not undone was executed again, and may have happened. */
   taken_back: z.boolean(),
   /** The start and the end of the attempt of an inline step; null for other steps. */
@@ -83,6 +81,7 @@ const COLUMNS =
   iif(e.error->'answered' IS NULL, NULL, json_object('output', json(e.error->>'$.answered.output'),
     'output_ref', e.error->>'$.answered.outputRef')) AS answered,
   CASE WHEN e.position < 0 THEN 'undo_step' WHEN e.undoable = 1 THEN 'undoable' ELSE 'permanent' END AS undo,
+  coalesce(e.state IN ('confirmed', 'done') AND e.token IN ('operator', '${SKIPPED}'), 0) AS given,
   coalesce(e.state = 'superseded' AND e.token = '${UNDONE}', 0) AS taken_back`);
 
 const DOUBT = fragment(

@@ -1,7 +1,6 @@
 import * as z from "zod";
 import type { PlanVerdict } from "../../contract/plan-verdicts.ts";
 import { labelOf } from "../../contract/step-names.ts";
-import type { Instance } from "../../inspect/instance-row.ts";
 import type { Unrecorded } from "../../replay/failure.ts";
 import { auditDerivedCancels } from "../../store/actions.ts";
 import { leaveDoubts, leaveDoubtsOfChildren } from "../../store/inbox/doubts.ts";
@@ -25,7 +24,13 @@ export const cancel = instanceAct({
     undo: z.boolean().default(true).meta({ description: "True undoes the effects of the instance, false keeps them. Default true." }),
   },
   answer: {},
-  refused: ({ instance }) => whyRefused(instance),
+  refused({ instance: { status, undo } }) {
+    if (undo !== null && UNDER_WAY.has(status)) return "The instance is being undone already, so it cannot be cancelled.";
+    if (UNDER_WAY.has(status)) return null;
+    if (ENDED.has(status))
+      return `The instance is ${status}: only an instance that has not ended can be cancelled. To undo its effects, undo it.`;
+    return `The instance is ${status}: it never started, so there is nothing to cancel.`;
+  },
   async plan({ env, by, instance, given: { undo = true } }) {
     const { caught, unrecorded } = await pastOf(env, instance);
     const failed = [...unrecorded].map(([label, known]) => [label, onFailed(known, undo)] as const);
@@ -84,11 +89,3 @@ const MANY_TAKEN_BACK =
   "Their effects are undone where an undo handler exists. A cancel cannot be stopped once it has begun. With `undo: false`, their effects remain.";
 const MANY_STAND =
   "The instances are terminated and their effects remain. A cancel cannot be stopped once it has begun. You can undo each instance later.";
-
-function whyRefused({ status, undo }: Instance): string | null {
-  if (undo !== null && UNDER_WAY.has(status)) return "The instance is being undone already, so it cannot be cancelled.";
-  if (UNDER_WAY.has(status)) return null;
-  if (ENDED.has(status))
-    return `The instance is ${status}: only an instance that has not ended can be cancelled. To undo its effects, undo it.`;
-  return `The instance is ${status}: it never started, so there is nothing to cancel.`;
-}

@@ -22,12 +22,20 @@ export const close = instanceAct({
   accepted: "It is closed",
   body: {},
   answer: {},
-  refused: ({ env, instance }) => whyRefused(env, instance),
+  async refused({ env, instance: { id, status } }) {
+    if (RETRYABLE.has(status) || status === "in_doubt") return whyInDoubt(env, id);
+    if (status === "skipped") return "The instance is skipped already.";
+    if (REFUSED.has(status)) return "The instance never started: skip its dead letter, which also skips the instance.";
+    return `The instance is ${status}: only an errored or terminated instance can be closed.${status === "complete" ? "" : " Cancel it first."}`;
+  },
   async plan({ env, by, instance }) {
     const effects = await standing(env, by, instance);
     const lane = laneIn((await messageOfInstance(env, instance.id)).queue);
     const goesOn = lane && ` If it blocks its lane (${lane} · ${instance.subject}), the next message of the lane starts.`;
-    return { follows: followsOf(instance) + (goesOn ?? ""), effects };
+    return {
+      follows: `Final: the instance gets the status skipped, and cannot be retried or undone. ${remainsOf(instance)} The record and the reason are kept.${goesOn ?? ""}`,
+      effects,
+    };
   },
   change({ by, instance }) {
     const { id, status, run } = instance;
@@ -65,18 +73,7 @@ const STANDS = {
   ...{ nothing: "nothing", in_doubt: "in_doubt", unknown: "unknown" },
 } as const satisfies Record<UndoVerdict, PlanVerdict>;
 
-function followsOf(instance: Instance): string {
-  return `Final: the instance gets the status skipped, and cannot be retried or undone. ${remainsOf(instance)} The record and the reason are kept.`;
-}
-
 function remainsOf({ undo }: Instance): string {
   if (undo === "done") return "Its effects are undone already.";
   return undo === null ? "Its effects remain." : "Effects that its undo has not undone remain.";
-}
-
-async function whyRefused(env: EngineEnv, { id, status }: Instance): Promise<string | null> {
-  if (RETRYABLE.has(status) || status === "in_doubt") return whyInDoubt(env, id);
-  if (status === "skipped") return "The instance is skipped already.";
-  if (REFUSED.has(status)) return "The instance never started: skip its dead letter, which also skips the instance.";
-  return `The instance is ${status}: only an errored or terminated instance can be closed.${status === "complete" ? "" : " Cancel it first."}`;
 }

@@ -76,7 +76,10 @@ export const resume = instanceAct({
   accepted: "It continues",
   body: {},
   answer: {},
-  refused: async ({ env, instance }) => (await whyRestarting(env, instance)) ?? whyNotResumed(instance),
+  refused({ env, instance }) {
+    if (instance.status !== "paused") return `The instance is ${instance.status}, not paused, so it cannot be resumed.`;
+    return whyRestarting(env, instance);
+  },
   plan: async (call) => ({
     follows: isDelayed(call.instance)
       ? `The command starts at once, before its due time, ${call.instance.due_at}.`
@@ -91,7 +94,3 @@ export const resume = instanceAct({
   }),
   bulk: { from: ["paused"], usual: "paused", follows: "Commands that were paused before their due times start at once." },
 });
-
-function whyNotResumed({ status }: Instance): string | null {
-  return status === "paused" ? null : `The instance is ${status}, not paused, so it cannot be resumed.`;
-}

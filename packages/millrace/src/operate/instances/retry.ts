@@ -1,7 +1,7 @@
 import * as z from "zod";
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { MillraceError } from "../../contract/errors.ts";
-import { formatEntryKey, platformId } from "../../contract/ids.ts";
+import { platformId } from "../../contract/ids.ts";
 import type { PlanVerdict } from "../../contract/plan-verdicts.ts";
 import { type Statement, sql } from "../../contract/sql.ts";
 import { codeLabelOf, labelOf } from "../../contract/step-names.ts";
@@ -11,14 +11,12 @@ import { wholeHistoryOf } from "../../inspect/history.ts";
 import type { Instance } from "../../inspect/instance-row.ts";
 import { askPlatform } from "../../intake/platform.ts";
 import { FRESH_MS } from "../../replay/fresh.ts";
-import type { Operator } from "../../store/actions.ts";
 import type { Part } from "../../store/d1/named.ts";
 import { query } from "../../store/d1/retry.ts";
 import { forgetFailure, wentOnFrom } from "../../store/inbox/caught.ts";
 import { DOUBTED } from "../../store/inbox/classes.ts";
 import { leaveDoubts } from "../../store/inbox/doubts.ts";
 import { SKIPPED } from "../../store/inbox/outcome.ts";
-import { type ResolvedEntry, selectResolved } from "../../store/inbox/read.ts";
 import { beginRetry } from "../../store/instances/run.ts";
 import { GOING_ON, RETRYABLE } from "../../store/instances/status.ts";
 import { markInDoubt } from "../../store/instances/wait.ts";
@@ -59,8 +57,7 @@ export const retry = instanceAct({
   refused: async ({ env, instance }, { again, named, wentOn }) => again ?? (await whyRefused(env, instance, named, wentOn)),
   async plan(call, { recorded, failed, start, isForgotten }) {
     const { env, by, instance } = call;
-    const note = await noteOnConfirmed(env, by, instance.id, recorded);
-    const plan = { from: start, follows: followsFrom(instance, start, isForgotten), note };
+    const plan = { from: start, follows: followsFrom(instance, start, isForgotten), note: noteOnGiven(recorded) };
     if (instance.undo === "open") return { ...plan, effects: await undoEffects(env, by, instance) };
     const effects = await planRun(call, { recorded, anew: [failed, instance.error?.step], start });
     return withLost({ ...plan, effects }, isForgotten ? undefined : await findSetBack(env, instance));
@@ -352,27 +349,9 @@ async function assertRecorded(
   );
 }
 
-/** A sentence about the last step whose output an operator confirmed and a retry keeps; null without such a step. */
-async function noteOnConfirmed(
-  env: EngineEnv,
-  { tenantId }: Operator,
-  instanceId: string,
-  effects: readonly Effect[],
-): Promise<string | null> {
-  const resolved = await query<ResolvedEntry>(env.DB, selectResolved(instanceId));
-  const kept = resolved.filter(({ state }) => state === "confirmed" || state === "done");
-  const confirmed = new Set(kept.map(({ step, item, generation }) => formatEntryKey({ instanceId, step, item, generation })));
-  const effect = effects.findLast(
-    ({ key, skipped, state, undo }) => undo !== "undo_step" && (confirmed.has(key) || (skipped && state === "done")),
-  );
+/** A sentence about the last step whose output an operator gave and a retry keeps; null without such a step. */
+function noteOnGiven(effects: readonly Effect[]): string | null {
+  const effect = effects.findLast(({ given, undo }) => given && undo !== "undo_step");
   if (effect === undefined) return null;
-  const [confirm] = await query<{ actor: string }>(
-    env.DB,
-    sql`
-      SELECT actor FROM millrace_actions WHERE tenant_id = ${tenantId} AND target = ${effect.key} AND verb = 'confirm'
-        AND result = 'applied'
-      ORDER BY at DESC LIMIT 1`,
-  );
-  const which = `the output that ${confirm?.actor ?? "an operator"} ${effect.skipped ? "gave" : "confirmed"} for "${labelOf(effect.step, effect.item)}"`;
-  return `A retry keeps ${which}. If that output made the run fail, confirm the correct one (POST /v1/effects/${effect.key}/confirm), then retry.`;
+  return `A retry keeps the output that an operator gave for "${labelOf(effect.step, effect.item)}". If that output made the run fail, confirm the correct one (POST /v1/effects/${effect.key}/confirm), then retry.`;
 }

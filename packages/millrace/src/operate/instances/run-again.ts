@@ -41,7 +41,12 @@ export const runAgain = instanceAct({
   },
   key: { says: "Identifies the request. Default: each request starts a new instance.", isRequired: false },
   read: readOriginal,
-  refused: ({ instance }, original) => whyNotEnded(instance) ?? ("why" in original ? original.why : null),
+  refused({ instance: { status } }, original) {
+    if (ENDED.has(status)) return "why" in original ? original.why : null;
+    if (status === "dead") return "The instance never started: replay its dead letter (GET /v1/dead-letters lists them).";
+    if (status === "skipped") return "The instance is skipped: send its command under another key.";
+    return `The instance is ${status}: only an instance that has ended can run again.`;
+  },
   async plan(call) {
     const { env, by, instance, key } = call;
     const named = key === undefined ? "<id of the action>" : idOf(instance, key);
@@ -119,13 +124,6 @@ async function readOriginal({ env, catalog, instance }: Call<unknown>): Promise<
       return { why: `The workflow no longer accepts the payload of the instance: ${messageOf(error)} Send its command again.` };
     throw error;
   }
-}
-
-function whyNotEnded({ status }: Instance): string | null {
-  if (ENDED.has(status)) return null;
-  if (status === "dead") return "The instance never started: replay its dead letter (GET /v1/dead-letters lists them).";
-  if (status === "skipped") return "The instance is skipped: send its command under another key.";
-  return `The instance is ${status}: only an instance that has ended can run again.`;
 }
 
 /** The id of the new instance. Each repeat of a request gets the same id. */

@@ -3,7 +3,6 @@ import { address, checkedKey } from "../../contract/address.ts";
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { crashPoint } from "../../contract/crash-points.ts";
 import { assertDeclared } from "../../contract/declared.ts";
-import type { Envelope } from "../../contract/envelope.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import { digest, signalId } from "../../contract/ids.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
@@ -51,7 +50,10 @@ export const signal = instanceAct({
     const event = read(given, catalog);
     return { ...event, taker: await takerOf(env, instance, event) };
   },
-  refused: ({ instance }) => whyRefused(instance),
+  refused({ instance: { status, undo } }) {
+    if (undo !== null) return "The instance is undone, or being undone, so it waits for no event.";
+    return UNDER_WAY.has(status) ? null : `The instance is ${status}, so it waits for no event.`;
+  },
   async plan({ given: { type } }, { taker: step }) {
     if (step === null)
       return { follows: `The instance does not wait for ${type} now: the event is kept for this instance until it does.`, effects: [] };
@@ -80,7 +82,7 @@ export const signal = instanceAct({
       },
       detail: { type },
       to: "running",
-      isRepeat: () => isKnown(env, envelope),
+      isRepeat: async () => (await query(env.DB, selectSignals([signalId(envelope)]))).length > 0,
       async done({ waits = [] }, isApplied) {
         const assigned = waits as unknown as (Assigned & { name: string })[];
         await crashPoint("operator signal stored, not sent", instance.id);
@@ -91,10 +93,6 @@ export const signal = instanceAct({
     };
   },
 });
-
-async function isKnown(env: EngineEnv, envelope: Envelope): Promise<boolean> {
-  return (await query(env.DB, selectSignals([signalId(envelope)]))).length > 0;
-}
 
 interface Read {
   readonly definition: EventDefinition;
@@ -129,9 +127,4 @@ async function takerOf(env: EngineEnv, { id }: Instance, { definition, subject }
     `The event has the subject "${subject}", but the instance waits for the subject ${waits.map((wait) => `"${wait.subject}"`).join(", ")}.`,
     { issues: [{ path: "payload", message: "has another subject than the event that the instance waits for" }] },
   );
-}
-
-function whyRefused({ status, undo }: Instance): string | null {
-  if (undo !== null) return "The instance is undone, or being undone, so it waits for no event.";
-  return UNDER_WAY.has(status) ? null : `The instance is ${status}, so it waits for no event.`;
 }

@@ -24,7 +24,25 @@ export const undo = instanceAct({
   accepted: "The undo was accepted",
   body: {},
   answer: {},
-  refused: ({ env, by, instance }) => whyRefused(env, by, instance),
+  async refused({ env, by, instance }) {
+    const { id, status, undo } = instance;
+    if (undo !== null && status === "terminated") return "The instance is undone already.";
+    if (undo !== null && status === "errored")
+      return "The undo of the instance has failed: retry the instance to continue the undo, or skip the step that failed.";
+    if (!ENDED.has(status)) return `The instance is ${status}: only an instance that has ended can be undone.`;
+    const doubt = await whyInDoubt(env, id);
+    if (doubt !== null) return doubt;
+    const [something] = await query(
+      env.DB,
+      sql`SELECT 1 FROM millrace_instances WHERE id = ${id} AND tenant_id = ${by.tenantId} AND ${hasToTakeBack(by.tenantId, id)}`,
+    );
+    if (something) return null;
+    const effects = await undoEffects(env, by, instance);
+    const unknown = effects.filter(({ verdict }) => verdict === "unknown");
+    const said = "The instance has no recorded effect that can be undone.";
+    const stays = effects.some(({ verdict }) => verdict === "stays") ? HAD_NO_UNDO : "";
+    return `${said}${stays}${unknown.length > 0 ? mayStand(unknown) : ""}`;
+  },
   plan: async ({ env, by, instance }) => ({ follows: FOLLOWS, effects: await undoEffects(env, by, instance) }),
   async change({ env, by, instance, actionId }) {
     const { id, status } = instance;
@@ -105,26 +123,6 @@ export function undoVerdictOn({ state, class: effectClass, undo }: Effect): Undo
   if (state === "failed") return "nothing";
   if (undo === "permanent") return "stays";
   return state === "claimed" ? "asked" : "undone";
-}
-
-async function whyRefused(env: EngineEnv, by: Operator, instance: Instance): Promise<string | null> {
-  const { id, status, undo } = instance;
-  if (undo !== null && status === "terminated") return "The instance is undone already.";
-  if (undo !== null && status === "errored")
-    return "The undo of the instance has failed: retry the instance to continue the undo, or skip the step that failed.";
-  if (!ENDED.has(status)) return `The instance is ${status}: only an instance that has ended can be undone.`;
-  const doubt = await whyInDoubt(env, id);
-  if (doubt !== null) return doubt;
-  const [something] = await query(
-    env.DB,
-    sql`SELECT 1 FROM millrace_instances WHERE id = ${id} AND tenant_id = ${by.tenantId} AND ${hasToTakeBack(by.tenantId, id)}`,
-  );
-  if (something) return null;
-  const effects = await undoEffects(env, by, instance);
-  const unknown = effects.filter(({ verdict }) => verdict === "unknown");
-  const said = "The instance has no recorded effect that can be undone.";
-  const stays = effects.some(({ verdict }) => verdict === "stays") ? HAD_NO_UNDO : "";
-  return `${said}${stays}${unknown.length > 0 ? mayStand(unknown) : ""}`;
 }
 
 const HAD_NO_UNDO =
