@@ -48,7 +48,6 @@ const READS_ALL: Record<string, string> = {
   "inspect/search/finders.ts jobs": "Reads at most six rows between two ids of an index.",
   "inspect/correlation/node.ts selectInstances": "Reads 500 inbox rows of each instance of a page, by primary key.",
   "inspect/correlation/node.ts countEmitted": "Reads 500 inbox rows of one instance, by primary key.",
-  "inspect/search/finders.ts byUndo": "Reads the newest 500 operator actions.",
   "operate/pause-work.ts pauseRunning": "Reads an index that contains only open instances, when an operator pauses them.",
   "store/pauses.ts selectTripped": "Reads an index that contains only pauses by breakers.",
   "store/instances/callback.ts selectOwed":

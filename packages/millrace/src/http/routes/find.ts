@@ -29,7 +29,7 @@ export const finding = [
   operation("get", "/v1/search", "search", "search", {
     summary: "Search by any id or key",
     description: [
-      "Finds instances by id, key, subject, trace and platform id; jobs by correlation id; dead letters by id, key and job;",
+      "Finds instances by id, key, subject and trace; jobs by correlation id; dead letters by id, key and job;",
       "effects, approvals, actions, events, schedules and pruned keys; and items of the app.",
       "Hash ids match by their first 6 characters, other names by their first 3;",
       "the key of an instance matches only as a whole. A subject or a trace has no index:",

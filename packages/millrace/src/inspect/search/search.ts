@@ -57,7 +57,7 @@ async function archived(env: Pick<EngineEnv, "DB" | "PAYLOADS">, sought: Sought)
   const id = sought.text.toLowerCase();
   if (!/^[0-9a-f]{32}$/.test(id)) return [];
   const [row] = (await findArchived(env, sought.by, id))?.rows.millrace_instances ?? [];
-  const one = row && byId.read({ ...row, at: row.accepted_at }, sought);
+  const one = row && byId.read({ ...row, title: JSON.stringify([row.workflow, row.subject]), at: row.accepted_at }, sought);
   return one === undefined ? [] : [{ kind: byId.kind, ...one, at: isoOrNull(one.at) }];
 }
 
