@@ -126,11 +126,7 @@ export async function storedBulk(env: EngineEnv, by: Pick<Operator, "tenantId">,
 }
 
 export async function getBulkAction(env: EngineEnv, by: Pick<Operator, "tenantId">, id: string): Promise<BulkAction> {
-  return shownBulk(await storedBulk(env, by, id));
-}
-
-export function shownBulk({ looked: _l, stage: _s, pass: _p, fingerprint: _f, ...shown }: StoredBulk): BulkAction {
-  return shown;
+  return BulkAction.parse(await storedBulk(env, by, id));
 }
 
 /**

@@ -9,7 +9,7 @@ import { KNOWN_NAMES } from "../contract/known-fields.ts";
 import { redacted, redactedCode, timestamp } from "../contract/row.ts";
 import { among, andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
-import { namedBatch, positionBy, rowPage, selectRows } from "../store/d1/named.ts";
+import { positionBy, rowPage, selectRows } from "../store/d1/named.ts";
 import { LOOKED_AT, type Page, type PageRequest, type Position } from "../store/d1/paging.ts";
 import { atomically, query, type Row } from "../store/d1/retry.ts";
 import { selectRecentLetters } from "../store/dead-letters.ts";
@@ -257,23 +257,21 @@ export async function deadLettersByType(
   env: Pick<EngineEnv, "DB">,
   isKnown: (type: string) => boolean,
 ): Promise<{ items: LettersOfType[]; failed: readonly number[] }> {
-  const states = {
-    open: selectRecentLetters("open"),
-    replayed: selectRecentLetters("replayed"),
-    skipped: selectRecentLetters("skipped"),
-  };
-  const { found: rows, failed } = await readCells(env, ({ DB }) => namedBatch(DB, states));
-  const sums = new Map<string, { queue: string; type: string; captured: number; open: number }>();
-  for (const [state, found] of rows.flatMap(Object.entries) as [string, Row[]][]) {
-    for (const row of found) {
-      const queue = String(row.queue);
-      const said = String(row.message_type ?? "");
-      const type = isKnown(said) ? said : "unknown";
-      const sum = sums.get(JSON.stringify([queue, type])) ?? { queue, type, captured: 0, open: 0 };
-      sum.captured += Number(row.letters);
-      if (state === "open") sum.open += Number(row.letters);
-      sums.set(JSON.stringify([queue, type]), sum);
-    }
+  const { found, failed } = await readCells(env, ({ DB }) => atomically(DB, STATES.map(selectRecentLetters)));
+  const rows = found.flatMap((states) =>
+    states.flatMap((letters, at) =>
+      letters.map(({ queue, message_type, letters }) => {
+        const type = String(message_type ?? "");
+        const captured = Number(letters);
+        return { queue: String(queue), type: isKnown(type) ? type : "unknown", captured, open: STATES[at] === "open" ? captured : 0 };
+      }),
+    ),
+  );
+  const sums = new Map<string, LettersOfType>();
+  for (const { queue, type, captured, open } of rows) {
+    const key = JSON.stringify([queue, type]);
+    const sum = sums.get(key) ?? { captured: 0, open: 0 };
+    sums.set(key, { queue, type, captured: captured + sum.captured, open: open + sum.open });
   }
   return { items: [...sums.values()].toSorted((a, b) => b.captured - a.captured || (a.queue < b.queue ? -1 : 1)), failed };
 }

@@ -5,7 +5,7 @@ import { issuesIn } from "../../contract/envelope.ts";
 import { type ErrorDetail, MillraceError } from "../../contract/errors.ts";
 import { digest, fingerprintOf } from "../../contract/ids.ts";
 import { among, type Statement, sql } from "../../contract/sql.ts";
-import { BulkAction, findBulkAction, type StoredBulk, shownBulk } from "../../inspect/bulk-actions.ts";
+import { BulkAction, findBulkAction, type StoredBulk } from "../../inspect/bulk-actions.ts";
 import { enqueueIf } from "../../intake/accept/enqueue.ts";
 import { type Action, audit, operatorOf } from "../../store/actions.ts";
 import { type BulkAsked, countList, insertBulk, isMade, isWorkedOnBy, MAX_RUNNING, type NewBulk } from "../../store/bulk-actions.ts";
@@ -276,7 +276,7 @@ export function assertCarriedOut(catalog: Catalog): void {
 }
 
 function assertSame(bulk: StoredBulk, fingerprint: string): BulkAction {
-  if (bulk.fingerprint === fingerprint) return shownBulk(bulk);
+  if (bulk.fingerprint === fingerprint) return BulkAction.parse(bulk);
   throw new MillraceError(
     "idempotency_key_reused",
     `The key belongs to the different request of bulk action ${bulk.id}. Send this request under another key.`,

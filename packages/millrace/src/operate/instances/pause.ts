@@ -17,15 +17,21 @@ export const pause = instanceAct({
   accepted: "It is paused",
   body: {},
   answer: {},
-  read: ({ env, instance }) => waitingPlace(env, instance),
-  refused: async ({ env, instance }, place) => (await whyRestarting(env, instance)) ?? whyNotPaused(instance, place),
+  read: ({ env, instance }) => whyNotBegun(env, instance),
+  async refused({ env, instance }, notBegun) {
+    const { status, undo } = instance;
+    if (GOING_ON.has(status)) return undo !== null ? "The instance is being undone: an undo cannot be paused." : notBegun;
+    if (status === "paused") return (await whyRestarting(env, instance)) ?? "The instance is paused already.";
+    if (status === "in_doubt") return "The instance is in doubt: it starts no step until an operator resolves the unknown outcome.";
+    return `The instance is ${status}: only an instance that has not ended can be paused.`;
+  },
   plan: async (call) => ({
     follows:
       PAUSED + (isDelayed(call.instance) ? ` Its due time, ${call.instance.due_at}, no longer applies: a resume starts it at once.` : ""),
     effects: await planRun(call, { isGoingOn: true, runs: "held" }),
   }),
-  change: ({ by, instance: { id, status } }, place) => ({
-    change: markPaused({ id, tenantId: by.tenantId }, place !== null),
+  change: ({ by, instance: { id, status } }, notBegun) => ({
+    change: markPaused({ id, tenantId: by.tenantId }, notBegun !== null),
     before: { status },
     after: { status: "paused" },
     window: "pause committed, not applied",
@@ -41,31 +47,19 @@ function isDelayed({ due_at }: Instance): boolean {
   return due_at !== null && Date.parse(due_at) > Date.now();
 }
 
-/** The reason why an instance has not started. A pause and a resume of the instance would start it all the same. */
-type Place = "lane" | "slot" | "stopped work";
-
 /**
- * Where an instance waits before its start: in a lane, for a slot of its workflow's `concurrency`, or for the resume of its workflow or
- * queue. Null for any other instance.
+ * The reason for a refusal of a pause before the start: the instance waits in a lane, for a slot of its workflow's `concurrency`, or for the
+ * resume of its workflow or queue. A pause and a resume of the instance would start it all the same. Null for any other instance.
  */
-async function waitingPlace(env: EngineEnv, { id, workflow, status }: Instance): Promise<Place | null> {
+async function whyNotBegun(env: EngineEnv, { id, workflow, status }: Instance): Promise<string | null> {
   if (!UNSEEN.has(status)) return null;
   const { queue, waits, is_stopped } = await messageOfInstance(env, id);
-  if (waits === 1) return "slot";
-  const place = laneIn(queue) !== undefined ? "lane" : is_stopped === 1 ? "stopped work" : null;
-  return place !== null && (await askPlatform(env, workflow, id)).instance === null ? place : null;
-}
-
-function whyNotPaused({ status, undo }: Instance, place: Place | null): string | null {
-  if (undo !== null && GOING_ON.has(status)) return "The instance is being undone: an undo cannot be paused.";
-  if (place === "slot") return "The instance waits for a slot of its workflow: pause the workflow, or cancel the instance.";
-  if (place === "lane")
-    return "The instance waits for its turn in a lane: pause the lane (GET /v1/lanes lists it), or cancel the instance.";
-  if (place === "stopped work") return "The workflow or queue of the instance is paused, so the instance does not start until its resume.";
-  if (GOING_ON.has(status)) return null;
-  if (status === "paused") return "The instance is paused already.";
-  if (status === "in_doubt") return "The instance is in doubt: it starts no step until an operator resolves the unknown outcome.";
-  return `The instance is ${status}: only an instance that has not ended can be paused.`;
+  if (waits === 1) return "The instance waits for a slot of its workflow: pause the workflow, or cancel the instance.";
+  const isInLane = laneIn(queue) !== undefined;
+  if (!(isInLane || is_stopped === 1) || (await askPlatform(env, workflow, id)).instance !== null) return null;
+  return isInLane
+    ? "The instance waits for its turn in a lane: pause the lane (GET /v1/lanes lists it), or cancel the instance."
+    : "The workflow or queue of the instance is paused, so the instance does not start until its resume.";
 }
 
 export const resume = instanceAct({

@@ -69,13 +69,14 @@ async function tryRepair(
   };
 
   let mended: unknown;
+  let changed: string[];
   try {
     if ("threw" in found) throw found.threw;
     mended = plainJson(repair.mend(structuredClone(message)));
+    changed = changedPaths(message, mended);
   } catch (error) {
     return leave(tried("failed", [], error));
   }
-  const changed = changedPaths(message, mended);
   let read: Awaited<ReturnType<typeof readAgain>>;
   try {
     read = await readAgain(env, catalog, { tenantId, scopes: null }, { queue, reason, body: message }, mended);
@@ -109,22 +110,11 @@ function plainJson(value: unknown): unknown {
 const MAX_PATHS = 20;
 
 /** The dotted paths at which two JSON values differ, in the order of the fields of `before`. The result has at most 20 paths. */
-function changedPaths(before: unknown, after: unknown): string[] {
-  const paths: string[] = [];
-  const pending = [{ path: "", before, after }];
-  for (let one = pending.pop(); one !== undefined && paths.length < MAX_PATHS; one = pending.pop()) {
-    const { path } = one;
-    const [was, is] = [one.before, one.after];
-    if (was === is) continue;
-    if (!isNode(was) || !isNode(is) || Array.isArray(was) !== Array.isArray(is)) {
-      paths.push(path);
-      continue;
-    }
-    const fields = [...new Set([...Object.keys(was), ...Object.keys(is)])];
-    const inner = fields.map((field) => ({ path: path === "" ? field : `${path}.${field}`, before: was[field], after: is[field] }));
-    pending.push(...inner.reverse());
-  }
-  return paths;
+function changedPaths(before: unknown, after: unknown, path = ""): string[] {
+  if (before === after) return [];
+  if (!isNode(before) || !isNode(after) || Array.isArray(before) !== Array.isArray(after)) return [path];
+  const fields = [...new Set([...Object.keys(before), ...Object.keys(after)])];
+  return fields.flatMap((field) => changedPaths(before[field], after[field], path === "" ? field : `${path}.${field}`)).slice(0, MAX_PATHS);
 }
 
 function isNode(value: unknown): value is Record<string, unknown> {

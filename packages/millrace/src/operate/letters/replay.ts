@@ -15,8 +15,8 @@ import { envelopeIn, textField } from "../../intake/letters/letter.ts";
 import { pulledMessage, pullIn } from "../../pull/letters.ts";
 import { type PullEnv, pullQueueOf } from "../../pull/stub.ts";
 import { relay } from "../../recorder/relay.ts";
-import { type Action, actionIdOf, audit, type Operator } from "../../store/actions.ts";
-import { atomically, query } from "../../store/d1/retry.ts";
+import { type Action, actionIdOf, type Operator } from "../../store/actions.ts";
+import { query } from "../../store/d1/retry.ts";
 import { settleLetter } from "../../store/dead-letters.ts";
 import { acceptAgain, askForStart } from "../../store/instances/accept.ts";
 import { selectKnown } from "../../store/instances/keys.ts";
@@ -59,17 +59,15 @@ export async function replayDeadLetter(
   const answer = { action_id: action.id, instance_id: null };
   if (letter.state !== "open") {
     const { instance_id, state } = letter;
-    await atomically(env.DB, [change, audit(by, { ...action, instanceId: instance_id }, false)]);
+    await act(env, by, { ...action, instanceId: instance_id }, { change });
     return { ...answer, instance_id, sent: false, why: `The dead letter is already ${state}.` };
   }
-  const pulled = pullIn(letter.queue);
-  if (pulled !== undefined) {
-    if (body !== undefined) throw pulledIsUnchanged();
-    await sendToPull(env, by, letter, pulled);
+  const read = await readLetter(env, catalog, by, letter, body);
+  if ("pulled" in read) {
+    await sendToPull(env, by, letter, read.pulled);
     const { isApplied: sent } = await act(env, by, action, { change });
     return { ...answer, sent, why: sent ? SENT : "Another action settled the dead letter at the same time." };
   }
-  const read = await readAgain(env, catalog, by, letter, body);
   const instanceId = read.command?.id ?? null;
   const edited = { ...action, instanceId, detail: { edited: body !== undefined } };
   const { isApplied, status, outgoing } = await putBack(env, by, edited, change, read);
@@ -89,10 +87,22 @@ async function sendToPull(env: EngineEnv & PullEnv, by: Operator, { id, body }: 
   await pullQueueOf(env, { name: queue }, by.tenantId).send(message, { contentType, idempotencyKey: `dead-letter/${id}` });
 }
 
-/** The refusal of a correction of a pull queue's message, because the deployment's own code produced the message. */
-function pulledIsUnchanged(): MillraceError {
+/**
+ * The message of an open dead letter, or its pull queue. A message of a pull queue cannot be corrected, because the deployment's own code
+ * produced the message. Errors: the errors of an invalid message; `forbidden`.
+ */
+async function readLetter(
+  env: EngineEnv,
+  catalog: Catalog,
+  by: DeadLetterReader,
+  letter: FullDeadLetter,
+  correction: unknown,
+): Promise<Resendable | { readonly pulled: string }> {
+  const pulled = pullIn(letter.queue);
+  if (pulled === undefined) return readAgain(env, catalog, by, letter, correction);
+  if (correction === undefined) return { pulled };
   const issues = [{ path: "body", message: "cannot be corrected" }];
-  return new MillraceError("forbidden", "A message of a pull queue is replayed unchanged: send no `body`.", { issues });
+  throw new MillraceError("forbidden", "A message of a pull queue is replayed unchanged: send no `body`.", { issues });
 }
 
 /**
@@ -189,15 +199,10 @@ export async function planOf(
     ...{ queue: letter.queue, identity, instance: null },
   };
   if (letter.state !== "open") return known;
-  const pulled = pullIn(letter.queue);
-  if (pulled !== undefined) {
-    const back = { ...known, queue: pulled, identity: null };
-    if (correction === undefined) return { ...back, outcome: "sent", why: "The message returns to the end of its queue." };
-    const refused = pulledIsUnchanged();
-    return { ...back, outcome: "refused", why: refused.message, refused };
-  }
   try {
-    const { command, queue } = await readAgain(env, catalog, by, letter, correction);
+    const read = await readLetter(env, catalog, by, letter, correction);
+    if ("pulled" in read) return { ...known, queue: read.pulled, outcome: "sent", why: "The message returns to the end of its queue." };
+    const { command, queue } = read;
     if (command === null) return { ...known, queue, outcome: "follows", why: "The event is delivered to its routes." };
     const instance = await holderOf(env, command.id);
     const starts = instance === null || instance.status === "dead";
