@@ -1,4 +1,6 @@
 import * as z from "zod";
+import { fragment } from "../contract/sql.ts";
+import { nobodyRuns } from "../store/inbox/doubts.ts";
 import { type InstanceStatus, RETRYABLE } from "../store/instances/status.ts";
 
 /** The consequence of each resolution of an unknown outcome, as a sentence. */
@@ -11,18 +13,23 @@ export const Answers = z
   .meta({ id: "Follows", description: "The consequence of each decision in the current state of the instance." });
 type Answers = z.infer<typeof Answers>;
 
+/** The columns of `Doubted`, of the inbox entry `e` and its instance `i`. */
+export const DOUBTED_COLUMNS = fragment(`i.status, i.undo AS undone_by, e.position < 0 AS takes_back, e.undoable,
+  ${nobodyRuns("e.position").fragment} AS runs_no_more, e.error->>'answered' IS NOT NULL AS happened`);
+
+/** A row of an unknown outcome. */
 export interface Doubted {
   readonly status: InstanceStatus;
   /** The action id of the instance's undo, running or complete; null without an undo. */
-  readonly undo: string | null;
-  /** True if the step belongs to an undo. */
-  readonly takesBack: boolean;
-  /** True if the effect has an `undo`. */
-  readonly undoable: boolean;
-  /** True if no run would execute the effect again. The function `nobodyRuns` determines this value. */
-  readonly runsNoMore: boolean;
-  /** True if the effect happened, but the database refused its rows. */
-  readonly hasHappened: boolean;
+  readonly undone_by: string | null;
+  /** 1 if the step belongs to an undo. */
+  readonly takes_back: number;
+  /** 1 if the effect has an `undo`. */
+  readonly undoable: number;
+  /** 1 if no run would execute the effect again. */
+  readonly runs_no_more: number;
+  /** 1 if the effect happened, but the database refused its rows. */
+  readonly happened: number;
 }
 
 const TAKES = "The step gets the output that you enter";
@@ -34,15 +41,16 @@ const REFUSED = "If its rows are refused again, it is in doubt again: deploy cod
 
 export function answersTo(doubted: Doubted): Answers {
   const answers = answersOf(doubted);
-  return doubted.hasHappened ? { ...answers, reject: null } : answers;
+  return doubted.happened === 1 ? { ...answers, reject: null } : answers;
 }
 
-function answersOf({ status, undo, takesBack, undoable, runsNoMore, hasHappened }: Doubted): Answers {
+function answersOf({ status, undone_by: undo, undoable, runs_no_more, ...doubted }: Doubted): Answers {
+  const [takesBack, hasHappened] = [doubted.takes_back === 1, doubted.happened === 1];
   const goesOn = takesBack ? "the undo continues" : "the run continues";
-  if (undo !== null && !takesBack) return inUndo(undoable, status, hasHappened ? `${REFUSED}.` : RETURNS);
+  if (undo !== null && !takesBack) return inUndo(undoable === 1, status, hasHappened ? `${REFUSED}.` : RETURNS);
   const returns = hasHappened ? `${REFUSED}, or cancel the instance with undo: false.` : RETURNS;
   const twice = hasHappened ? A_SECOND_TIME : TWICE;
-  if (runsNoMore) {
+  if (runs_no_more === 1) {
     return {
       confirm: "Recorded: it happened, with this output. The instance does not continue.",
       reject: "Recorded: it did not happen. Nothing is sent, and the instance does not continue.",

@@ -9,10 +9,8 @@ import type { Operator } from "../store/actions.ts";
 import type { Page, PageRequest } from "../store/d1/paging.ts";
 import { query, type Row } from "../store/d1/retry.ts";
 import { RECORDED_CLASSES } from "../store/inbox/classes.ts";
-import { nobodyRuns } from "../store/inbox/doubts.ts";
 import { IS_FREE, SKIPPED, UNDONE } from "../store/inbox/outcome.ts";
-import type { InstanceStatus } from "../store/instances/status.ts";
-import { Answers, answersTo } from "./answers.ts";
+import { Answers, answersTo, DOUBTED_COLUMNS, type Doubted } from "./answers.ts";
 
 export const AnsweredEffect = z
   .object({
@@ -84,9 +82,7 @@ const COLUMNS =
   coalesce(e.state IN ('confirmed', 'done') AND e.token IN ('operator', '${SKIPPED}'), 0) AS given,
   coalesce(e.state = 'superseded' AND e.token = '${UNDONE}', 0) AS taken_back`);
 
-const DOUBT = fragment(
-  `${COLUMNS.fragment}, i.workflow, i.subject, i.status, i.undo AS undo_action, ${nobodyRuns("e.position").fragment} AS runs_no_more`,
-);
+const DOUBT = fragment(`${COLUMNS.fragment}, i.workflow, i.subject, ${DOUBTED_COLUMNS.fragment}`);
 
 /**
  * The effects of an instance in the order of its steps, then the steps that undid effects, in the order of the undo. Generations for which
@@ -169,13 +165,5 @@ function withKey(row: Row) {
 }
 
 function doubtIn(row: Row): Doubt {
-  const follows = answersTo({
-    status: row.status as InstanceStatus,
-    undo: row.undo_action as string | null,
-    takesBack: row.undo === "undo_step",
-    undoable: row.undo === "undoable",
-    runsNoMore: row.runs_no_more === 1,
-    hasHappened: row.answered !== null,
-  });
-  return rowOf(Doubt, { ...withKey(row), follows });
+  return rowOf(Doubt, { ...withKey(row), follows: answersTo(row as unknown as Doubted) });
 }

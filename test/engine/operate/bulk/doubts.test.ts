@@ -110,13 +110,7 @@ describe("Effects with an unknown outcome in a bulk action", () => {
     expect(timesOf()).toEqual([2, 1, 1]);
     state.loses = false;
     await operator.ask(`/v1/bulk-actions/${body.id}/resume`, { reason: "the upstream is available again" });
-    expect(await operator.over(body.id)).toMatchObject({
-      state: "complete",
-      done: 2,
-      failed: 1,
-      left: 0,
-      why: stopped.why?.match(/1 of the failed items .* lists them\)\./)?.[0],
-    });
+    expect(await operator.over(body.id)).toMatchObject({ state: "complete", done: 2, failed: 1, left: 0, why: null });
   });
 
   it("B02 a bulk reject skips an effect that another operator has confirmed meanwhile, and refuses an effect that is in doubt again", async () => {

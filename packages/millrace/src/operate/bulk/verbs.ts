@@ -5,13 +5,12 @@ import { formatEntryKey, outboxId, parseEntryKey } from "../../contract/ids.ts";
 import { nearest } from "../../contract/nearest.ts";
 import { among, type Fragment, fragment, type Statement, sql } from "../../contract/sql.ts";
 import { beginning } from "../../contract/text.ts";
-import { answersTo } from "../../inspect/answers.ts";
+import { answersTo, DOUBTED_COLUMNS, type Doubted } from "../../inspect/answers.ts";
 import { getDeadLetter } from "../../inspect/dead-letters.ts";
 import { bulkActionId } from "../../store/actions.ts";
 import { namedBatch } from "../../store/d1/named.ts";
 import { query } from "../../store/d1/retry.ts";
-import { nobodyRuns } from "../../store/inbox/doubts.ts";
-import { FAILED, type InstanceStatus } from "../../store/instances/status.ts";
+import { FAILED } from "../../store/instances/status.ts";
 import type { ActedOn, BulkPart, Outcome } from "../../topology/bulk-verb.ts";
 import type { AnyBulkVerb, Catalog } from "../../topology/catalog.ts";
 import { type BulkCall, defineBulkVerb } from "../../topology/define-bulk-verb.ts";
@@ -63,16 +62,10 @@ function keyOf(inList: string): string {
 const isListed = (id: Fragment) => sql`
   e.instance_id = ${id}->>0 AND e.step = ${id}->>1 AND e.item = ${id}->>2 AND e.generation = ${id}->>3`;
 
-interface OfStep {
-  workflow: string | null;
-  step: string;
-  status: InstanceStatus;
-  undone_by: string | null;
-  takes_back: number;
-  undoable: number;
-  runs_no_more: number;
-  happened: number | null;
-  count: number;
+interface OfStep extends Doubted {
+  readonly workflow: string | null;
+  readonly step: string;
+  readonly count: number;
 }
 
 /** Groups unknown outcomes by step and by the consequence of the resolution, which depends on the status of the instance. */
@@ -80,8 +73,7 @@ async function byStep(name: Said, { env, by }: BulkCall, members: Statement): Pr
   const rows = await query<OfStep & Record<string, unknown>>(
     env.DB,
     sql`
-      SELECT i.workflow, e.step, i.status, i.undo AS undone_by, e.position < 0 AS takes_back, e.undoable,
-        ${nobodyRuns("e.position")} AS runs_no_more, e.error->>'answered' IS NOT NULL AS happened, count(*) AS count
+      SELECT i.workflow, e.step, ${DOUBTED_COLUMNS}, count(*) AS count
       FROM (${members}) t LEFT JOIN millrace_inbox e ON ${isListed(fragment("t.id"))} AND e.state = 'in_doubt'
         LEFT JOIN millrace_instances i ON i.id = e.instance_id AND +i.tenant_id = ${by.tenantId}
       GROUP BY i.workflow, e.step, i.status, i.undo IS NULL, takes_back, e.undoable, runs_no_more, happened`,
@@ -92,17 +84,10 @@ async function byStep(name: Said, { env, by }: BulkCall, members: Statement): Pr
     .toSorted((a, b) => b.count - a.count);
 }
 
-function saidOf(name: Said, { workflow, step, status, undone_by: undo, ...row }: OfStep): Omit<BulkPart, "count"> {
+function saidOf(name: Said, { workflow, step, ...doubted }: OfStep): Omit<BulkPart, "count"> {
   if (workflow === null)
     return { what: "no effect in doubt", follows: "No change: the outcome is resolved already, or the effect does not exist." };
-  const { reject, retry } = answersTo({
-    status,
-    undo,
-    takesBack: row.takes_back === 1,
-    undoable: row.undoable === 1,
-    runsNoMore: row.runs_no_more === 1,
-    hasHappened: row.happened === 1,
-  });
+  const { reject, retry } = answersTo(doubted);
   return { what: `${workflow} · ${step}`, follows: name === "reject" ? (reject ?? HAPPENED) : (retry ?? RUNS_NO_MORE) };
 }
 
