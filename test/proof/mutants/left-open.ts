@@ -27,7 +27,7 @@ export const LEFT_OPEN = mutantsOf("operators", {
   },
   "an operator cannot exclude an effect from an undo that it cannot repeat": {
     file: "packages/millrace/src/operate/instances/skip-step.ts",
-    find: " || (await unrecorded(env, instance)).has(label)",
+    find: " || (await pastOf(env, instance)).unrecorded.has(label)",
     put: "",
     killedBy: "test/engine/operate/caught-unrecorded.test.ts",
   },
@@ -99,7 +99,7 @@ export const LEFT_OPEN = mutantsOf("operators", {
   },
   "a run forgets the possible effects of the previous run": {
     file: "packages/millrace/src/operate/instances/left.ts",
-    find: "reopened(run, known.get(label))",
+    find: "reopened(run, unrecorded.get(label))",
     put: "reopened(run, undefined)",
     killedBy: LATER,
   },

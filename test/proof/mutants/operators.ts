@@ -46,10 +46,10 @@ export const OPERATORS = mutantsOf("operators", {
     killedBy: "random",
   },
   "a retry repeats a step whose failure other steps depended on": {
-    file: RUN,
+    file: "packages/millrace/src/operate/instances/retry.ts",
     // The row and the record each contain the fact: one without the other still refuses.
-    find: "${wentOn === undefined && again === null ? 1 : 0} AND NOT EXISTS (${wentOnFrom(id, named)})`;",
-    put: "${again === null ? 1 : 0}`;",
+    find: "const named = mustBeFree(instance, beginning.failed, anyway);",
+    put: "const named = null;",
     killedBy: "test/engine/replay/caught.test.ts",
   },
   "a retry starts a run while another one is active": {
@@ -241,14 +241,14 @@ export const OPERATORS = mutantsOf("operators", {
   },
   "an instance that is being restarted is restarted once more": {
     file: "packages/millrace/src/store/instances/stop.ts",
-    find: "AND ${hasBegun ? 1 : 0} AND NOT ${IS_BEING_RESTARTED}`;",
-    put: "AND ${hasBegun ? 1 : 0}`;",
+    find: "AND undo IS NULL AND run < ${run} AND NOT ${IS_BEING_RESTARTED}`;",
+    put: "AND undo IS NULL AND run < ${run}`;",
     killedBy: "test/engine/operate/restart.test.ts",
   },
   "a restart starts an instance before its turn in a lane": {
-    file: "packages/millrace/src/store/instances/stop.ts",
-    find: "AND ${hasBegun ? 1 : 0} AND NOT ${IS_BEING_RESTARTED}`;",
-    put: "AND NOT ${IS_BEING_RESTARTED}`;",
+    file: "packages/millrace/src/operate/instances/restart.ts",
+    find: "change: notBegun === null ? beginRestart({ id, tenantId: by.tenantId, run, left }) : null,",
+    put: "change: beginRestart({ id, tenantId: by.tenantId, run, left }),",
     killedBy: "test/engine/lanes/turn-stopped.test.ts",
   },
   "a skipped step returns another output than the one that was entered": {

@@ -105,6 +105,9 @@ function said({ tenantId, actor, tokenId, scope }: Operator, { id, verb, target,
 const withFound = (detail: object | undefined, found: Statement): Statement => sql`json_patch(${asJson(detail ?? {})}, (${found}))`;
 const asJson = (value: object | undefined): string | null => (value ? JSON.stringify(value) : null);
 
+/** The change of a refused action: it changes no row, so `audit` records the refusal. */
+export const NO_CHANGE = sql`UPDATE millrace_actions SET error = NULL WHERE id = ''`;
+
 /**
  * Audits an action. The statement must directly follow the statement that applies the action: the audit row's result says whether that
  * previous statement changed a row. The audit statement is idempotent, because it is repeated after a lost response. An action that must

@@ -6,7 +6,7 @@ import type { EngineCode } from "../../contract/errors.ts";
 import type { Instance } from "../../inspect/instance-row.ts";
 import { getInstance } from "../../inspect/instances.ts";
 import type { StandingName } from "../../inspect/standing.ts";
-import { type Action, actionIdOf, type Operator } from "../../store/actions.ts";
+import { type Action, actionIdOf, NO_CHANGE, type Operator } from "../../store/actions.ts";
 import type { Part } from "../../store/d1/named.ts";
 import type { Row } from "../../store/d1/retry.ts";
 import type { InstanceStatus } from "../../store/instances/status.ts";
@@ -82,9 +82,9 @@ interface OfMany<Given> {
 interface Change<Answer> extends Pick<Action, "detail" | "before" | "after"> {
   /**
    * The statement that applies the act. The WHERE clause of the statement fences the change. The act is refused if the statement changes no
-   * row.
+   * row, and for null.
    */
-  readonly change: Part;
+  readonly change: Part | null;
   readonly also?: Readonly<Record<string, Part>>;
   /** The instance's status after the act, which the error of a refusal names. Default: the status in `after`. */
   readonly to?: string;
@@ -141,10 +141,12 @@ export function instanceAct<const Path extends string, Given extends Fields, Ans
       const { env, by, given } = asked;
       const { call, known } = await start(asked, id);
       const actionId = actionIdOf(by);
-      const { detail, before, after, to = String(after?.status), done, ...writes } = await change({ ...call, actionId }, known);
+      const decided = await change({ ...call, actionId }, known);
+      const { detail, before, after, to = String(after?.status), done, ...writes } = decided;
       const action: Action = { id: actionId, verb: words.verb, target: id, instanceId: id, reason: given.reason };
       const { answers, isApplied } = await perform<string>(env, by, { ...action, ...{ detail, before, after } } as Action, {
         ...writes,
+        change: decided.change ?? NO_CHANGE,
         refused: async () => {
           const now = await getInstance(env, by, id);
           return { why: await refused({ ...call, instance: now }, known), from: now.status, to };

@@ -24,9 +24,8 @@ function whyNotDelayed({ instance: { status, due_at } }: Call<unknown>, message:
 function changed({ env, by, instance: { id, due_at } }: Call<unknown>, message: InstanceMessage, at: number | null, isRefused = false) {
   const { queue, envelope } = message;
   const isMoved = laneIn(queue) === undefined && !isRefused;
-  const moved = isMoved ? moveDue({ id, tenantId: by.tenantId }, at) : moveDue({ id: "", tenantId: "" }, at);
   return {
-    change: moved,
+    change: isMoved ? moveDue({ id, tenantId: by.tenantId }, at) : null,
     before: { due_at },
     after: { due_at: iso(at ?? Date.now()) },
     to: "accepted",

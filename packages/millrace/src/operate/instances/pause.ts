@@ -31,7 +31,7 @@ export const pause = instanceAct({
     effects: await planRun(call, { isGoingOn: true, runs: "held" }),
   }),
   change: ({ by, instance: { id, status } }, notBegun) => ({
-    change: markPaused({ id, tenantId: by.tenantId }, notBegun !== null),
+    change: notBegun === null ? markPaused({ id, tenantId: by.tenantId }) : null,
     before: { status },
     after: { status: "paused" },
     window: "pause committed, not applied",

@@ -35,7 +35,7 @@ export const restart = instanceAct({
     const { failed } = await beginningOf(env, instance, undefined);
     const left = triedAnew(await pastOf(env, instance), run, [failed]);
     return {
-      change: beginRestart({ id, tenantId: by.tenantId, run, left }, notBegun === null),
+      change: notBegun === null ? beginRestart({ id, tenantId: by.tenantId, run, left }) : null,
       also: { told: forgetTold(id, actionId), doubts: leaveDoubts(id, actionId) },
       detail: { run, ...failedBefore(instance) },
       before: { status, run: instance.run },

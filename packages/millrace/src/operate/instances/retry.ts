@@ -123,9 +123,10 @@ export async function nextRun(
   // An undone instance repeats every step. If an undo continues, its replay needs the failures that the code of the workflow caught.
   const ended = asked === undefined ? failed : (await beginningOf(env, instance, undefined)).failed;
   const left = triedAnew(past, run, instance.undo === "open" ? [] : [failed, ended]);
+  const isFutile = again !== null || wentOn !== undefined;
   const undone = status === "terminated" && { undone: true, ...(instance.undo === null && { stopped: true }) };
   return {
-    change: beginRetry({ id, tenantId: by.tenantId, run, left, isAnew: instance.undo === "done", named, wentOn, again }),
+    change: isFutile ? null : beginRetry({ id, tenantId: by.tenantId, run, left, isAnew: instance.undo === "done", named }),
     also: {
       // An undo needs the caught failures.
       anew: failed === null || instance.undo === "open" ? [] : [forgetFailure(id, failed, actionId), reopenWait(id, failed, actionId)],

@@ -60,7 +60,7 @@ export const runAgain = instanceAct({
     };
   },
   async change({ env, by, instance, key, actionId }, original) {
-    if ("why" in original) return { change: insertAccepted("[]"), to: "accepted" };
+    if ("why" in original) return { change: null, to: "accepted" };
     const { workflow, draft, queue } = original;
     const id = idOf(instance, key ?? actionId);
     const envelope = await address(env.PAYLOADS, draft, {

@@ -150,20 +150,16 @@ interface Retry extends NextRun {
    * condition.
    */
   readonly named: string | null;
-  /** Effects without a record that may have happened because the code caught the retried step's failure. */
-  readonly wentOn: string | undefined;
-  /** The reason why the new run would fail in the same way again; null if no reason is known. */
-  readonly again: string | null;
 }
 
 /** Starts the next run for an operator's retry. The run of an undone instance starts from the beginning. */
-export function beginRetry({ id, tenantId, run, left, isAnew, named, wentOn, again }: Retry): Statement {
+export function beginRetry({ id, tenantId, run, left, isAnew, named }: Retry): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'running', run = ${run}, error = NULL, caught = ${isAnew ? null : leftWith(sql`${left}`)},
       undo = iif(status = 'terminated', NULL, undo), undone = 0, progress = NULL, updated_at = ${now},
       check_at = ${now} + ${KEEPER_PATIENCE_MS}
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${RETRYABLE} AND run < ${run}
-      AND ${wentOn === undefined && again === null ? 1 : 0} AND NOT EXISTS (${wentOnFrom(id, named)})`;
+      AND NOT EXISTS (${wentOnFrom(id, named)})`;
 }
 
 /** Starts the run that undoes the effects of the earlier runs. */

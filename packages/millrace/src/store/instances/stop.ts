@@ -32,13 +32,12 @@ interface Seen {
 
 /**
  * Pauses an instance, so that none of its further steps starts. The keeper checks a paused instance as often as a waiting instance. An
- * instance that waits for its turn in a lane, for a slot or for its paused workflow (`isHeld`) is not changed, because a resume would start
- * it.
+ * instance that waits for a slot is not changed, because a resume would start it.
  */
-export function markPaused({ id, tenantId }: Omit<Seen, "run">, isHeld: boolean): Statement {
+export function markPaused({ id, tenantId }: Omit<Seen, "run">): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'paused', updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
-    WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${GOING_ON} AND undo IS NULL AND NOT ${isHeld ? 1 : 0}
+    WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${GOING_ON} AND undo IS NULL
       AND NOT ${WAITS_FOR_SLOT}`;
 }
 
@@ -66,15 +65,14 @@ export function markResumed({ id, tenantId }: Omit<Seen, "run">): Statement {
 
 /**
  * Restarts an instance from the beginning of its code, and its records remain. The instance is paused until the platform has ended the
- * previous run, so that no two runs overlap. The instance cannot be restarted again until the platform has ended the previous run. An
- * instance that has not started is not changed, because its queue, lane or workflow starts it (`hasBegun`).
+ * previous run, so that no two runs overlap. The instance cannot be restarted again until the platform has ended the previous run.
  */
-export function beginRestart({ id, tenantId, run, left }: NextRun, hasBegun: boolean): Statement {
+export function beginRestart({ id, tenantId, run, left }: NextRun): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'paused', run = ${run}, error = NULL, caught = ${leftWith(sql`${left}`)}, updated_at = ${now},
       check_at = ${now} + ${KEEPER_PATIENCE_MS}
     WHERE id = ${id} AND tenant_id = ${tenantId} AND (status IN ${GOING_ON} OR status = 'paused' OR status IN ${RETRYABLE})
-      AND undo IS NULL AND run < ${run} AND ${hasBegun ? 1 : 0} AND NOT ${IS_BEING_RESTARTED}`;
+      AND undo IS NULL AND run < ${run} AND NOT ${IS_BEING_RESTARTED}`;
 }
 
 /** Starts the next run of a restarted instance, because the platform has ended the previous run. */
