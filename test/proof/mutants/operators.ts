@@ -259,8 +259,8 @@ export const OPERATORS = mutantsOf("operators", {
   },
   "a step is skipped although the instance did not fail at it": {
     file: "packages/millrace/src/operate/instances/skip-step.ts",
-    find: "if (failed.includes(label)) return null;",
-    put: "if (failed.length >= 0) return null;",
+    find: "if (!failed.includes(label)) return",
+    put: "if (failed.length < 0) return",
     killedBy: "test/engine/operate/skip-step.test.ts",
   },
   "a closed instance can be retried": {

@@ -47,89 +47,44 @@ export const skip = instanceAct({
   maxBytes: INTAKE_LIMITS.maxBytes,
   async read({ env, by, instance, given: { step, item = "", output } }) {
     const recorded = await effectsAndFree(env, by, instance.id);
-    const isUndoing = instance.status === "errored" && instance.undo === "open";
-    const found = isUndoing ? await passingBy(env, instance, recorded, { step, item, output }) : undefined;
-    const refused = found ? ("refused" in found ? found.refused : null) : await whyRefused(env, instance, recorded, { step, item });
-    const passing = found && !("refused" in found) ? found : undefined;
-    return { recorded, isUndoing, passing, refused };
+    const decide = instance.undo === "open" ? inUndo : inRun;
+    const notFailed = whyNotFailed(instance);
+    const decision = notFailed === null ? await decide(env, instance, recorded, { step, item, output }) : { refused: notFailed };
+    return { recorded, decision };
   },
-  refused: ({ instance }, { refused }) => refused ?? whyNotFailed(instance),
-  async plan(call, { recorded, isUndoing, passing }) {
+  refused: ({ instance }, { decision }) => ("refused" in decision ? decision.refused : whyNotFailed(instance)),
+  async plan(call, { recorded, decision }) {
     const { env, by, instance, given } = call;
-    const { step, item = "" } = given;
-    const from = labelOf(step, item);
-    if (isUndoing) return { from, ...planInUndo(await undoEffects(env, by, instance), passing) };
-    const effects = await planRun(call, { recorded, anew: [instance.error?.step] });
-    const others = effects.filter((one) => labelOf(one.step, one.item) !== from);
-    return { from, follows: FOLLOWS, effects: [...others, { step, item, verdict: "skipped" }] };
+    const isUndoing = instance.undo === "open";
+    const others: ActionPlan["effects"] = isUndoing
+      ? await undoEffects(env, by, instance)
+      : await planRun(call, { recorded, anew: [instance.error?.step] });
+    const from = labelOf(given.step, given.item ?? "");
+    if ("refused" in decision) return { from, follows: `The ${isUndoing ? "undo" : "run"} continues after the step.`, effects: others };
+    const { about, follows } = decision;
+    const isAbout = (one: typeof about) => one.step === about.step && one.item === about.item;
+    const effects = others.map((one) => (isAbout(one) ? { ...one, verdict: "skipped" as const } : one));
+    return { from, follows, effects: effects.some(isAbout) ? effects : [{ ...about, verdict: "skipped" }, ...effects] };
   },
-  async change(call, { recorded, passing, refused }) {
+  async change(call, { decision }) {
     const { env, by, instance, actionId, given } = call;
     const { step, item = "", output } = given;
-    if (refused === null && output === undefined && (passing?.takesOutput ?? true)) throw outputMissing();
+    if ("refused" in decision) return { change: null, detail: { step, item }, to: "running" };
+    if (output === undefined && decision.takesOutput) throw outputMissing();
     const path = () => `${by.tenantId}/${instance.id}/${digest("skipped", crypto.randomUUID())}`;
     const packed = await packOutput(env.PAYLOADS, path, output);
-    const newest = recorded.findLast((effect) => effect.step === step && effect.item === item);
-    const key = { instanceId: instance.id, step, item, generation: newest?.generation ?? 1 };
-    const run = await readRun(call, { from: refused === null ? labelOf(step, item) : undefined, anyway: true });
-    const write = passing?.write(packed, actionId) ?? skipEntry(key, packed, actionId);
-    const { detail, ...next } = await nextRun(call, { ...run, again: refused ?? run.again }, write);
+    const run = await readRun(call, { from: labelOf(step, item), anyway: true });
+    const { detail, ...next } = await nextRun(call, run, decision.write(packed, actionId));
     return { ...next, detail: { step, item, ...detail }, window: "skip committed, not applied" };
   },
 });
 
-const FOLLOWS =
-  "The given output is recorded as an operator's, with the step's rows and messages (a commit has none). The run continues after the step, and an undo ignores the step. Effects of its failed attempts remain.";
+/** The operator's decision on a failed step, or the reason for a refusal. */
+type Decision = Skip | { readonly refused: string };
 
-function planInUndo(rest: ActionPlan["effects"], passing: Passing | undefined): Pick<ActionPlan, "follows" | "effects"> {
-  if (passing === undefined) return { follows: "The undo continues after the step.", effects: rest };
-  const { about, follows } = passing;
-  const isAbout = (one: typeof about) => one.step === about.step && one.item === about.item;
-  const effects: ActionPlan["effects"] = rest.map((one) => (isAbout(one) ? { ...one, verdict: "skipped" as const } : one));
-  return { follows, effects: effects.some(isAbout) ? effects : [{ ...about, verdict: "skipped" }, ...effects] };
-}
-
-function outputMissing(): MillraceError {
-  const message = "is missing: give the output that the later code receives; null for a step without output";
-  return new MillraceError("invalid_payload", `The output ${message}.`, { issues: [{ path: "output", message }] });
-}
-
-async function whyRefused(
-  env: EngineEnv,
-  instance: Instance,
-  recorded: readonly Effect[],
-  { step, item }: { step: string; item: string },
-): Promise<string | null> {
-  const { error } = instance;
-  const label = labelOf(step, item);
-  const notFailed = whyNotFailed(instance);
-  if (notFailed !== null) return notFailed;
-  const settled = whyAnswered(
-    recorded.findLast((effect) => effect.step === step && effect.item === item),
-    label,
-  );
-  if (settled !== null) return settled;
-  if ((await query(env.DB, selectAwaited(instance.id, label))).length > 0) {
-    return `"${label}" is a wait, which cannot be skipped: retry its child and the instance, or retry the instance, then send its event or answer its question.`;
-  }
-  if (label === error?.step || label === error?.behind) return null;
-  // The platform's step has the name of the code's step, and the record of the child's start has another name.
-  if (error?.step === `${CHILD_PREFIX}${label}`) return `The start of the child failed: skip "${CHILD_PREFIX}${step}".`;
-  const { steps } = await wholeHistoryOf(env, instance);
-  const failed = steps.filter(({ type, state }) => type === "do" && state === "errored").map(codeLabelOf);
-  if (failed.includes(label)) return null;
-  return `The instance did not fail at "${label}". It failed at: ${[...new Set([error?.step, ...failed])].filter(Boolean).join(", ") || "code between steps"}.`;
-}
-
-function whyNotFailed({ id, status }: Instance): string | null {
-  if (status === "errored") return null;
-  const wait = GOING_ON.has(status) ? ` It continues automatically: ${waitForEnd(id)}.` : "";
-  return `The instance is ${status}: only the step that an errored instance failed at can be skipped.${wait}`;
-}
-
-/** The consequences of skipping the step at which an undo failed. */
-interface Passing {
-  /** The effect or read that the undo ignores after the skip. */
+/** The consequences of a skip. */
+interface Skip {
+  /** The effect or read that the run or undo ignores after the skip. */
   readonly about: { readonly step: string; readonly item: string };
   readonly follows: string;
   /** True if the operator must give an output that replaces the step's output. */
@@ -138,17 +93,57 @@ interface Passing {
   readonly write: (given: PackedOutput, actionId: string) => Statement;
 }
 
+interface Asked {
+  readonly step: string;
+  readonly item: string;
+  readonly output?: unknown;
+}
+
+const FOLLOWS =
+  "The given output is recorded as an operator's, with the step's rows and messages (a commit has none). The run continues after the step, and an undo ignores the step. Effects of its failed attempts remain.";
+
+function outputMissing(): MillraceError {
+  const message = "is missing: give the output that the later code receives; null for a step without output";
+  return new MillraceError("invalid_payload", `The output ${message}.`, { issues: [{ path: "output", message }] });
+}
+
+async function inRun(env: EngineEnv, instance: Instance, recorded: readonly Effect[], { step, item }: Asked): Promise<Decision> {
+  const { id, error } = instance;
+  const label = labelOf(step, item);
+  const last = newestOf(recorded, step, item);
+  const settled = whyAnswered(last, label);
+  if (settled !== null) return { refused: settled };
+  if ((await query(env.DB, selectAwaited(id, label))).length > 0) {
+    return {
+      refused: `"${label}" is a wait, which cannot be skipped: retry its child and the instance, or retry the instance, then send its event or answer its question.`,
+    };
+  }
+  if (label !== error?.step && label !== error?.behind) {
+    // The platform's step has the name of the code's step, and the record of the child's start has another name.
+    if (error?.step === `${CHILD_PREFIX}${label}`) {
+      return { refused: `The start of the child failed: skip "${CHILD_PREFIX}${step}".` };
+    }
+    const { steps } = await wholeHistoryOf(env, instance);
+    const failed = steps.filter(({ type, state }) => type === "do" && state === "errored").map(codeLabelOf);
+    const names = [...new Set([error?.step, ...failed])].filter(Boolean).join(", ") || "code between steps";
+    if (!failed.includes(label)) return { refused: `The instance did not fail at "${label}". It failed at: ${names}.` };
+  }
+  const key = { instanceId: id, step, item, generation: last?.generation ?? 1 };
+  return { about: { step, item }, follows: FOLLOWS, takesOutput: true, write: (given, actionId) => skipEntry(key, given, actionId) };
+}
+
+function whyNotFailed({ id, status }: Instance): string | null {
+  if (status === "errored") return null;
+  const wait = GOING_ON.has(status) ? ` It continues automatically: ${waitForEnd(id)}.` : "";
+  return `The instance is ${status}: only the step that an errored instance failed at can be skipped.${wait}`;
+}
+
 /**
  * The possible decisions on the step at which an undo failed. For an undo step, the decision says that an operator has undone the effect.
  * For an effect with an unknown outcome, the decision is that the undo ignores the effect. For a step without a record, such as a read, the
  * decision is the step's output. For any other step, the result contains the reason for a refusal.
  */
-async function passingBy(
-  env: EngineEnv,
-  instance: Instance,
-  recorded: readonly Effect[],
-  { step, item, output }: { step: string; item: string; output?: unknown },
-): Promise<Passing | { readonly refused: string }> {
+async function inUndo(env: EngineEnv, instance: Instance, recorded: readonly Effect[], { step, item, output }: Asked): Promise<Decision> {
   const { id, undo_action, error } = instance;
   const label = labelOf(step, item);
   if (label !== error?.step) {
@@ -168,7 +163,7 @@ async function passingBy(
       return { refused: `"${label}" has no recorded effect to undo. For an item of a map, send its key as "item".` };
     }
     const own = { ...key, generation: key.generation + (isOver ? 1 : 0) };
-    const write: Passing["write"] = (given, actionId) => skipEntry(own, given, actionId, { ...about, instanceId: id });
+    const write: Skip["write"] = (given, actionId) => skipEntry(own, given, actionId, { ...about, instanceId: id });
     return { about, follows: takenBackByHand(labelOf(about.step, item)), takesOutput: false, write };
   }
   const settled = whyAnswered(last, label);
