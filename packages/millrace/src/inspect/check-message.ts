@@ -1,12 +1,11 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
-import { codeOf, MillraceError } from "../contract/errors.ts";
 import { fingerprintOf } from "../contract/ids.ts";
 import { assertKnownFields, decodePayload } from "../contract/message.ts";
 import type { Operator } from "../store/actions.ts";
 import { isSamePayload } from "../store/tombstones.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import { describeKey, type KeyHolder } from "./keys.ts";
+import { findKey, type KeyHolder } from "./keys.ts";
 
 export interface Draft {
   readonly kind: Envelope["kind"];
@@ -41,16 +40,7 @@ export async function checkMessage(env: Pick<EngineEnv, "DB">, catalog: Catalog,
   const key = idempotencyKey ?? definition.key?.(payload) ?? null;
   const subject = definition.subject(payload);
   const names = workflow ? { workflows: [workflow.name], events: [] } : { workflows: [], events: [type] };
-  const holder = key === null ? undefined : await holderOf(env, by, key, names);
+  const holder = key === null ? undefined : (await findKey(env, by, key, names)).holders[0];
   const outcome = holder === undefined ? "new" : isSamePayload(holder.fingerprint, fingerprintOf(payload)) ? "repeat" : "reused";
   return { key, subject, outcome, holder };
-}
-
-async function holderOf(env: Pick<EngineEnv, "DB">, by: Operator, key: string, names: Parameters<typeof describeKey>[3]) {
-  try {
-    return (await describeKey(env, by, key, names)).holders[0];
-  } catch (error) {
-    if (error instanceof MillraceError && codeOf(error) === "key_not_found") return undefined;
-    throw error;
-  }
 }

@@ -82,15 +82,18 @@ const READ_CHARACTERS = 200_000;
 const LETTER = fragment(`id AS dead_letter_id, queue, message_type, reason, state, attempts, first_at, captured_at,
   iif(length(body) <= ${READ_CHARACTERS}, body, NULL) AS body`);
 
-/**
- * The tenant's holders of a key. The query looks up the key's hash for each workflow and event of the deployment. Errors: `key_not_found`.
- */
-export async function describeKey(
-  env: Pick<EngineEnv, "DB" | "ARCHIVE_AFTER_DAYS">,
-  { tenantId }: Operator,
-  key: string,
-  names: KnownNames,
-): Promise<KeyView> {
+/** Like `findKey`. Errors: `key_not_found` for a key without a holder and a dead letter. */
+export async function describeKey(env: KeyEnv, by: Operator, key: string, names: KnownNames): Promise<KeyView> {
+  const found = await findKey(env, by, key, names);
+  if (found.holders.length + found.captured.length > 0) return found;
+  const said = `No message has the key ${beginning(key, 64)}. If a command derives its key from the payload, search for the derived key, which the instance shows.`;
+  throw new MillraceError("key_not_found", said);
+}
+
+type KeyEnv = Pick<EngineEnv, "DB" | "ARCHIVE_AFTER_DAYS">;
+
+/** The tenant's holders of a key. The query looks up the key's hash for each workflow and event of the deployment. */
+export async function findKey(env: KeyEnv, { tenantId }: Operator, key: string, names: KnownNames): Promise<KeyView> {
   const workflows = new Map(names.workflows.map((name) => [instanceId(tenantId, name, key), name]));
   const events = new Map(names.events.map((type) => [statedId(tenantId, type, key), type]));
   const found = await namedBatch(env.DB, {
@@ -116,10 +119,6 @@ export async function describeKey(
   const captured = [...found.letters, ...found.lettersOfEvents]
     .toSorted((a, b) => Number(b.captured_at) - Number(a.captured_at))
     .map((row) => ({ ...rowOf(CapturedUnderKey, row), fingerprint: fingerprintIn(row.body) }));
-  if (holders.length + captured.length === 0) {
-    const said = `No message has the key ${beginning(key, 64)}. If a command derives its key from the payload, search for the derived key, which the instance shows.`;
-    throw new MillraceError("key_not_found", said);
-  }
   return { holders, captured: captured.slice(0, MOST_LETTERS), truncated: captured.length > MOST_LETTERS };
 }
 

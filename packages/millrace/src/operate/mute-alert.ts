@@ -1,6 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { inCell } from "../contract/cells.ts";
 import { MillraceError } from "../contract/errors.ts";
+import { iso, isoOrNull } from "../contract/row.ts";
 import { sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import type { Action, Operator } from "../store/actions.ts";
@@ -24,10 +25,10 @@ export async function mute(
 ): Promise<{ action_id: string; changed: boolean }> {
   const env = inCell(given);
   const actionId = crypto.randomUUID();
-  const detail = until === null ? {} : { until: isoOf(until) };
+  const detail = until === null ? {} : { until: iso(until) };
   const [found] = await query<{ muted: number | null }>(env.DB, sql`SELECT muted_until AS muted FROM millrace_alerts WHERE id = ${id}`);
   if (!found) throw new MillraceError("alert_not_found", `There is no alert ${beginning(id, 64)}. List them with GET /v1/alerts.`);
-  const changed = { before: { muted_until: isoOf(found.muted) }, after: { muted_until: isoOf(until) } };
+  const changed = { before: { muted_until: isoOrNull(found.muted) }, after: { muted_until: isoOrNull(until) } };
   const action: Action = {
     id: actionId,
     verb: until === null ? "unmute" : "mute",
@@ -40,5 +41,3 @@ export async function mute(
   const { isApplied } = await act(env, by, action, { change: until === null ? unmuteAlert(id) : muteAlert(id, until, reason) });
   return { action_id: actionId, changed: isApplied };
 }
-
-const isoOf = (at: number | null): string | null => (at === null ? null : new Date(at).toISOString());

@@ -7,7 +7,7 @@ import { whereInstancesOf } from "../../inspect/instances.ts";
 import { andStands, type StandingName } from "../../inspect/standing.ts";
 import type { Operator } from "../../store/actions.ts";
 import { query } from "../../store/d1/retry.ts";
-import type { InstanceStatus } from "../../store/instances/status.ts";
+import { INSTANCE_STATUSES, type InstanceStatus } from "../../store/instances/status.ts";
 import { namesOf } from "../../topology/catalog.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 import { BULK_WORKFLOW } from "./message.ts";
@@ -27,52 +27,38 @@ const times = {
 
 const causeOf = (of: string) => name.optional().meta({ description: `An \`id\` of \`${of}\`.` });
 
-const undone = z
-  .boolean()
-  .meta({ description: "For terminated instances: true selects undone instances, false selects instances that were not undone." });
+const ofInstances = z.strictObject({
+  status: z.enum(INSTANCE_STATUSES),
+  workflow: name.optional(),
+  subject: name.optional(),
+  correlation: name.optional(),
+  tag: name.optional(),
+  ...times,
+  cause: causeOf("/v1/instances/causes"),
+  undone: z
+    .boolean()
+    .optional()
+    .meta({ description: "For terminated instances: true selects undone instances, false selects instances that were not undone." }),
+});
+type InstanceFilter = z.infer<typeof ofInstances>;
 
-interface MeantInstances {
-  readonly status: InstanceStatus;
-  readonly workflow?: string | undefined;
-  readonly subject?: string | undefined;
-  readonly correlation?: string | undefined;
-  readonly tag?: string | undefined;
-  readonly cause?: string | undefined;
-  readonly undone?: boolean | undefined;
-  readonly since?: string | undefined;
-  readonly until?: string | undefined;
-}
-
-export function instanceFilter(statuses: readonly InstanceStatus[], usual: InstanceStatus | undefined): z.ZodType<MeantInstances> {
-  const status = z.enum(statuses as [InstanceStatus, ...InstanceStatus[]]);
-  const shape = {
-    status: usual === undefined ? status : status.default(usual),
-    workflow: name.optional(),
-    subject: name.optional(),
-    correlation: name.optional(),
-    tag: name.optional(),
-    ...times,
-  };
+export function instanceFilter(statuses: readonly InstanceStatus[], usual: InstanceStatus | undefined): z.ZodType<InstanceFilter> {
+  const one = z.enum(statuses as [InstanceStatus, ...InstanceStatus[]]);
+  const status = usual === undefined ? one : one.default(usual);
   // A cause exists only for errored instances, and only terminated instances may be undone.
-  return statuses.includes("errored")
-    ? z.strictObject({ ...shape, cause: causeOf("/v1/instances/causes"), undone: undone.optional() })
-    : z.strictObject(shape);
+  return (statuses.includes("errored") ? ofInstances : ofInstances.omit({ cause: true, undone: true })).extend({ status });
 }
 
 /** The tenant's instances that match a filter, without the instances of bulk actions. */
-export function instanceMembers(by: Operator, filter: MeantInstances, standing?: StandingName): Statement {
+export function instanceMembers(by: Operator, filter: InstanceFilter, standing?: StandingName): Statement {
   const { status, workflow, subject, correlation, tag, cause, undone } = filter;
   const meant = { status, correlation, tag, cause, since: from(filter), until: to(filter) };
   return sql`
     SELECT id, accepted_at AS at FROM millrace_instances ${whereInstancesOf(by, meant)}
       AND status = ${status} AND workflow <> ${BULK_WORKFLOW}
       ${andEquals(fragment("workflow"), workflow)} ${andEquals(fragment("subject"), subject)}
-      ${andUndone(undone)} ${andStands(standing)}
+      ${andEquals(fragment("undone"), undone === undefined ? undefined : Number(undone))} ${andStands(standing)}
       AND accepted_at >= ${from(filter)} AND accepted_at < ${to(filter)}`;
-}
-
-function andUndone(undone: boolean | undefined): Statement {
-  return undone === undefined ? sql`` : sql`AND undone = ${undone ? 1 : 0}`;
 }
 
 export const letterFilter = z.strictObject({

@@ -9,7 +9,7 @@ import { BulkAction, findBulkAction, type StoredBulk } from "../../inspect/bulk-
 import { enqueueIf } from "../../intake/accept/enqueue.ts";
 import { type Action, audit, operatorOf } from "../../store/actions.ts";
 import { type BulkAsked, countList, insertBulk, isMade, isWorkedOnBy, MAX_RUNNING, type NewBulk } from "../../store/bulk-actions.ts";
-import { freezeMembers, listIds, MAX_MATCHED } from "../../store/bulk-lists.ts";
+import { type BulkKey, freezeMembers, listIds, MAX_MATCHED } from "../../store/bulk-lists.ts";
 import { query } from "../../store/d1/retry.ts";
 import type { BulkOptions } from "../../topology/bulk-verb.ts";
 import type { AnyBulkVerb, Catalog } from "../../topology/catalog.ts";
@@ -227,27 +227,30 @@ export async function startBulk(
   };
   const operator = operatorOf(by);
   const place = { tenantId, id };
+  const answer = await startRun(env, catalog, place, 1, [
+    insertBulk(operator, bulk),
+    ids ? listIds(place, ids) : freezeMembers(place, members, atMost),
+    countList(tenantId, id),
+    // The audit row gets the action's id only if the bulk action starts, because a request that was refused at the limit may be repeated
+    // later.
+    audit(operator, action, false, isMade(tenantId, id)),
+  ]);
+  const made = await findBulkAction(env, by, id);
+  if (made) return { ...assertSame(made, fingerprint), replayed: answer?.replayed === true };
+  throw tooMany(tenantId);
+}
+
+/** Commits statements and the command of a bulk action's instance, if the statements have made this instance the present one. */
+export async function startRun(env: EngineEnv, catalog: Catalog, { tenantId, id }: BulkKey, pass: number, also: readonly Statement[]) {
   const answer = await enqueueIf(
     env,
     catalog,
     { tenantId, source: "operator" },
-    { type: BulkActionRun.type, payload: { bulk_id: id, pass: 1 }, correlationId: id, causationId: `bulk-action/${id}` },
-    ({ id: instanceId }) => ({
-      also: [
-        insertBulk(operator, bulk),
-        ids ? listIds(place, ids) : freezeMembers(place, members, atMost),
-        countList(tenantId, id),
-        // The audit row gets the action's id only if the bulk action starts, because a request that was refused at the limit may be
-        // repeated later.
-        audit(operator, action, false, isMade(tenantId, id)),
-      ],
-      provided: isWorkedOnBy(tenantId, id, instanceId),
-    }),
+    { type: BulkActionRun.type, payload: { bulk_id: id, pass }, correlationId: id, causationId: `bulk-action/${id}` },
+    ({ id: instanceId }) => ({ also, provided: isWorkedOnBy(tenantId, id, instanceId) }),
   );
   if (answer instanceof MillraceError) throw answer;
-  const made = await findBulkAction(env, by, id);
-  if (made) return { ...assertSame(made, fingerprint), replayed: answer?.replayed === true };
-  throw tooMany(tenantId);
+  return answer;
 }
 
 function moreMatched(matched: number, atMost: number): MillraceError {

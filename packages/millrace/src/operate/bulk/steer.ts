@@ -2,13 +2,12 @@ import type { Asker } from "../../access/may-ask.ts";
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import { type BulkAction, getBulkAction, storedBulk } from "../../inspect/bulk-actions.ts";
-import { enqueueIf } from "../../intake/accept/enqueue.ts";
 import { type Action, audit, operatorOf } from "../../store/actions.ts";
-import { abortBulk, isWorkedOnBy, resumeBulk } from "../../store/bulk-actions.ts";
+import { abortBulk, resumeBulk } from "../../store/bulk-actions.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { perform } from "../act.ts";
-import { BulkActionRun, passInstance } from "./message.ts";
-import { assertCarriedOut, tooMany } from "./start.ts";
+import { passInstance } from "./message.ts";
+import { assertCarriedOut, startRun, tooMany } from "./start.ts";
 
 export type SteeredBulk = BulkAction & { action_id: string };
 
@@ -44,17 +43,8 @@ export async function resume(env: EngineEnv, catalog: Catalog, by: Asker, id: st
   const next = passInstance(tenantId, id, pass + 1);
   const changed = { before: { state }, after: { state: "running" } };
   const action: Action = { id: crypto.randomUUID(), verb: "resume", target: id, instanceId: null, reason, ...changed };
-  const answer = await enqueueIf(
-    env,
-    catalog,
-    { tenantId, source: "operator" },
-    { type: BulkActionRun.type, payload: { bulk_id: id, pass: pass + 1 }, correlationId: id, causationId: `bulk-action/${id}` },
-    ({ id: instanceId }) => ({
-      also: [resumeBulk(operator, id, pass + 1, instanceId), audit(operator, action, false)],
-      provided: isWorkedOnBy(tenantId, id, instanceId),
-    }),
-  );
-  if (answer instanceof MillraceError) throw answer;
+  const change = resumeBulk(operator, id, pass + 1, next);
+  const answer = await startRun(env, catalog, { tenantId, id }, pass + 1, [change, audit(operator, action, false)]);
   const bulk = await getBulkAction(env, by, id);
   if (answer && !answer.replayed && bulk.instance_id === next) return { ...bulk, action_id: action.id };
   if (bulk.state === "stopped" || bulk.state === "aborted") throw tooMany(tenantId, { audited: true });
