@@ -40,7 +40,7 @@ export function turnFailed({ tenantId, id }: BulkKey, failed: readonly Pick<Bulk
 /** Selects the `done` items of a bulk action from the given position onwards, each with the time of its action. */
 export function selectDone({ tenantId, id }: BulkKey, from: number, limit: number): Statement {
   return sql`
-    SELECT n, target, at, ${now} - at AS "ageMs" FROM millrace_bulk_items
+    SELECT n, target AS id, at, ${now} - at AS "ageMs" FROM millrace_bulk_items
     WHERE tenant_id = ${tenantId} AND bulk_id = ${id} AND result = 'done' AND n >= ${from} ORDER BY n LIMIT ${limit}`;
 }
 

@@ -55,32 +55,25 @@ export function chunkSize({ rate_per_second }: Pick<BulkAction, "rate_per_second
   return Math.min(CHUNK, left, Math.max(1, Math.floor(rate_per_second * CHUNK_SECONDS)));
 }
 
-/** True if too many items of a stage have failed. Skipped items do not count. */
-export function isTooMuch(bulk: Pick<BulkAction, "stop_at_error_rate">, begun: number, failed: number): boolean {
-  return begun > 0 && failed / begun > bulk.stop_at_error_rate;
-}
-
-/** The reason why a bulk action stopped itself, with the next step for the operator. */
-export function tooMuch(
-  { stop_at_error_rate }: Pick<BulkAction, "stop_at_error_rate">,
+/**
+ * The reason why a bulk action stops itself, with the next step for the operator: too many items of a stage have failed, and items remain.
+ * Skipped items do not count. Null if the bulk action does not stop.
+ */
+export function whyStopped(
+  { stop_at_error_rate: limit }: Pick<BulkAction, "stop_at_error_rate">,
   { begun, failed, left }: { begun: number; failed: number; left: number },
-): string {
-  const bound = `${Math.round(stop_at_error_rate * 1000) / 10} %`;
-  const next =
-    left === 0
-      ? `No items remain. ${ANOTHER}`
-      : `${READ}, fix the cause, and resume it: it continues with the ${left} that ${left === 1 ? "remains" : "remain"}. It does not repeat failed items: start another bulk action over them.`;
-  return `The bulk action stopped itself: ${failed} of ${begun} items of this stage failed, and the limit is ${bound}. ${next}`;
+): string | null {
+  if (left === 0 || begun === 0 || failed / begun <= limit) return null;
+  return `The bulk action stopped itself: ${failed} of ${begun} items of this stage failed, and the limit is ${Math.round(limit * 1000) / 10} %. ${READ}, fix the cause, and resume it: it continues with the ${left} that ${left === 1 ? "remains" : "remain"}. It does not repeat failed items: start another bulk action over them.`;
 }
 
 /** A sentence for the operator if every item of a bulk action failed; null otherwise. */
 export function endedBadly({ begun, failed }: { begun: number; failed: number }): string | null {
   if (failed === 0 || failed < begun) return null;
-  return `${failed === 1 ? "The only one" : `All ${failed}`} failed. ${ANOTHER}`;
+  return `${failed === 1 ? "The only one" : `All ${failed}`} failed. ${READ}, fix the cause, and start another bulk action over the failed items.`;
 }
 
 const READ = "Read the reason of each failure (items with the result failed)";
-const ANOTHER = `${READ}, fix the cause, and start another bulk action over the failed items.`;
 
 const OF_INSTANCES = INSTANCE_VERBS.map(({ name }) => `\`${name}\``).join(", ");
 

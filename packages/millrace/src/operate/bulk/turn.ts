@@ -16,7 +16,7 @@ import type { ActedOn } from "../../topology/bulk-verb.ts";
 import type { AnyBulkVerb, Catalog } from "../../topology/catalog.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 import { passInstance } from "./message.ts";
-import { chunkSize, endedBadly, isTooMuch, stageOf, tooMuch } from "./start.ts";
+import { chunkSize, endedBadly, stageOf, whyStopped } from "./start.ts";
 import { bulkVerb, refusalOf } from "./verbs.ts";
 
 /**
@@ -68,16 +68,9 @@ export async function takeTurn(turn: Turn): Promise<Commit<Went>> {
   const acted = from + items.length;
   const begun = acted - did.stage.from - (skipped - did.stage.skipped);
   const isComplete = looked === bulk.matched && acted === bulk.matched;
-  const failedOfStage = failed - did.stage.failed;
-  const stops = !isComplete && isTooMuch(bulk, begun, failedOfStage);
-  const state = isComplete ? "complete" : stops ? "stopped" : "running";
-  const goesOn = state === "running" && isLast;
+  const stop = whyStopped(bulk, { begun, failed: failed - did.stage.failed, left: bulk.matched - acted });
+  const state = isComplete ? "complete" : stop !== null ? "stopped" : "running";
   const key = { tenantId, id: bulkId };
-  const why = stops
-    ? tooMuch(bulk, { begun, failed: failedOfStage, left: bulk.matched - acted })
-    : isComplete
-      ? endedBadly({ begun: bulk.matched - skipped, failed })
-      : null;
   return {
     output: state === "running" ? (isLast ? "next" : "on") : "over",
     statements: [
@@ -85,8 +78,8 @@ export async function takeTurn(turn: Turn): Promise<Commit<Went>> {
         ...key,
         ...{ pass, from, looked, state, stage: did.stage, turned: turned.length },
         ...{ done: count("done"), skipped: count("skipped"), failed: count("failed") },
-        why,
-        next: goesOn ? passInstance(tenantId, bulkId, pass + 1) : null,
+        why: isComplete ? endedBadly({ begun: bulk.matched - skipped, failed }) : stop,
+        next: state === "running" && isLast ? passInstance(tenantId, bulkId, pass + 1) : null,
       }),
       ...(items.length > 0 ? [insertItems(key, items)] : []),
       ...(turned.length > 0 ? [turnFailed(key, turned)] : []),
@@ -132,15 +125,10 @@ async function act(given: Given, stage: { from: number; to: number }): Promise<D
     given,
     listed.map((one) => verb.listing?.read(one) ?? one),
   );
-  const seen = await look(given, from + items.length, items);
-  const own = new Map(seen.turned.map((one) => [one.n, one]));
-  return {
-    items: items.map((item) => (own.has(item.n) ? { ...item, ...own.get(item.n), result: "failed" as const } : item)),
-    turned: seen.turned.filter(({ n }) => n < from),
-    looked: seen.looked,
-    // The error rate is computed from the start of the stage, or from the last resume within the stage.
-    stage: from === stage.from ? { from, skipped: bulk.skipped, failed: bulk.failed } : bulk.stage,
-  };
+  // The next turns look at these items, once they are recorded.
+  const seen = await look(given, verb.outcomes === undefined ? from + items.length : from);
+  // The error rate is computed from the start of the stage, or from the last resume within the stage.
+  return { ...seen, items, stage: from === stage.from ? { from, skipped: bulk.skipped, failed: bulk.failed } : bulk.stage };
 }
 
 async function waitForEnds(given: Given): Promise<DidTurn> {
@@ -215,24 +203,17 @@ interface Looked {
   readonly turned: readonly Turned[];
 }
 
-interface Seen extends ActedOn {
-  readonly n: number;
-  readonly ageMs: number;
-}
+type Seen = ActedOn & { readonly n: number; readonly ageMs: number };
 
 /**
- * Reads the outcomes of the next items before position `to`, in the order in which the items were acted on. `fresh` has items that are not
- * stored yet. An item that exceeds its time limit counts as done and delays no later item.
+ * Reads the outcomes of the next recorded items before position `to`, in the order in which the items were acted on. An item that exceeds
+ * its time limit counts as done and delays no later item.
  */
-async function look({ bulk, verb, call }: Given, to: number, fresh: readonly BulkItem[] = []): Promise<Looked> {
+async function look({ bulk, verb, call }: Given, to: number): Promise<Looked> {
   if (verb.outcomes === undefined) return { looked: to, turned: [] };
   const turned: Turned[] = [];
   for (let at = bulk.looked; ; ) {
-    const stored = await query<Omit<Seen, "id"> & { target: string }>(
-      call.env.DB,
-      selectDone({ tenantId: call.by.tenantId, id: call.bulkId }, at, TOGETHER),
-    );
-    const some = [...stored.map(({ target, ...one }): Seen => ({ ...one, id: target })), ...freshly(fresh, at)].slice(0, TOGETHER);
+    const some = await query<Seen>(call.env.DB, selectDone({ tenantId: call.by.tenantId, id: call.bulkId }, at, TOGETHER));
     if (some.length === 0) return { looked: to, turned };
     const outcomes = await verb.outcomes(call, some);
     let isOpen = false;
@@ -245,10 +226,6 @@ async function look({ bulk, verb, call }: Given, to: number, fresh: readonly Bul
     if (isOpen) return { looked: at, turned };
     if (some.length < TOGETHER) return { looked: to, turned };
   }
-}
-
-function freshly(fresh: readonly BulkItem[], from: number): Seen[] {
-  return fresh.flatMap(({ n, target, result }) => (result === "done" && n >= from ? [{ n, id: target, at: Date.now(), ageMs: 0 }] : []));
 }
 
 /**
