@@ -4,7 +4,7 @@ import { parseEntryKey } from "../contract/ids.ts";
 import { timestamp } from "../contract/row.ts";
 import { among, andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import type { Operator } from "../store/actions.ts";
-import { namedBatch, positionBy, rowPage, selectRows } from "../store/d1/named.ts";
+import { positionBy, rowPage, selectRows } from "../store/d1/named.ts";
 import { LOOKED_AT, type Page, type PageRequest, type Position } from "../store/d1/paging.ts";
 import { query } from "../store/d1/retry.ts";
 
@@ -160,31 +160,22 @@ interface Target {
  * The title of a dead letter contains its type and key. All other targets, and removed targets, have no title.
  */
 export async function aboutThese(env: EngineEnv, by: Operator, targets: readonly Target[]): Promise<(target: Target) => string | null> {
-  const steps = new Map(targets.flatMap(({ target }) => pairOf(target)));
+  const steps = new Map(targets.map(({ target }) => [target, parseEntryKey(target)]));
   const ids = [...new Set(targets.flatMap((one) => [one.target, one.instance_id ?? [], steps.get(one.target)?.instanceId ?? []].flat()))];
   if (ids.length === 0) return () => null;
-  const { instances, letters } = await namedBatch(env.DB, {
-    instances: sql`SELECT id, workflow, subject FROM millrace_instances WHERE id IN ${among(ids)} AND +tenant_id = ${by.tenantId}`,
-    letters: sql`
-      SELECT id, message_type AS type, idempotency_key AS key FROM millrace_dead_letters
+  const rows = await query<{ id: string; name: string | null }>(
+    env.DB,
+    sql`
+      SELECT id, workflow || iif(subject = '', '', ' · ' || subject) AS name FROM millrace_instances
+      WHERE id IN ${among(ids)} AND +tenant_id = ${by.tenantId}
+      UNION ALL
+      SELECT id, coalesce(message_type || ' · ' || idempotency_key, message_type, idempotency_key) FROM millrace_dead_letters
       WHERE id IN ${among(ids)} AND +tenant_id = ${by.tenantId}`,
-  });
-  const names = new Map([
-    ...(letters as { id: string; type: string | null; key: string | null }[]).map(({ id, type, key }) => [id, said([type, key])] as const),
-    ...(instances as { id: string; workflow: string; subject: string }[]).map(
-      ({ id, workflow, subject }) => [id, said([workflow, subject])] as const,
-    ),
-  ]);
+  );
+  const names = new Map(rows.map(({ id, name }) => [id, name]));
   return ({ target, instance_id: instanceId }) => {
     const entry = steps.get(target);
     const name = names.get(target) ?? names.get(entry?.instanceId ?? instanceId ?? "");
-    return name === undefined ? null : said([entry?.step ?? null, name]);
+    return name ? [entry?.step, name].filter(Boolean).join(" · ") : null;
   };
 }
-
-function pairOf(target: string): [string, { instanceId: string; step: string }][] {
-  const entry = parseEntryKey(target);
-  return entry ? [[target, entry]] : [];
-}
-
-const said = (parts: readonly (string | null)[]) => parts.filter(Boolean).join(" · ");
