@@ -62,9 +62,10 @@ export const skip = instanceAct({
     const from = labelOf(given.step, given.item ?? "");
     if ("refused" in decision) return { from, follows: `The ${isUndoing ? "undo" : "run"} continues after the step.`, effects: others };
     const { about, follows } = decision;
-    const isAbout = (one: typeof about) => one.step === about.step && one.item === about.item;
-    const effects = others.map((one) => (isAbout(one) ? { ...one, verdict: "skipped" as const } : one));
-    return { from, follows, effects: effects.some(isAbout) ? effects : [{ ...about, verdict: "skipped" }, ...effects] };
+    const skipped = { step: about.step, item: about.item, verdict: "skipped" as const };
+    const isAbout = ({ step, item }: typeof about) => step === about.step && item === about.item;
+    const effects = others.map((one) => (isAbout(one) ? skipped : one));
+    return { from, follows, effects: effects.includes(skipped) ? effects : isUndoing ? [skipped, ...effects] : [...effects, skipped] };
   },
   async change(call, { decision }) {
     const { env, by, instance, actionId, given } = call;
