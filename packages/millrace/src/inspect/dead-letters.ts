@@ -242,12 +242,10 @@ async function hidesOfLetters(
   return new Map(rows.map(({ id, queue, body }) => [id, redaction.letter(queue, body === null ? undefined : JSON.parse(body)).hide]));
 }
 
-export interface LettersOfType {
-  readonly queue: string;
-  readonly type: string;
-  readonly captured: number;
-  readonly open: number;
-}
+export const LettersOfType = z
+  .object({ queue: z.string(), type: z.string(), captured: z.int(), open: z.int() })
+  .meta({ id: "DeadLettersOfType" });
+type LettersOfType = z.infer<typeof LettersOfType>;
 
 /**
  * The dead letters of the last day, of all tenants, by queue and type, and the cells that did not answer. A type for which `isKnown`

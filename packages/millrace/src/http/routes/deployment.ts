@@ -2,7 +2,7 @@ import * as z from "zod";
 import { iso, timestamp } from "../../contract/row.ts";
 import { AlertFilter, AlertRow, listAlerts } from "../../inspect/alerts.ts";
 import { costsOfDeployment } from "../../inspect/costs.ts";
-import { deadLettersByType } from "../../inspect/dead-letters.ts";
+import { deadLettersByType, LettersOfType } from "../../inspect/dead-letters.ts";
 import { countDivergences, DivergenceFilter, DivergenceRow, listDivergences } from "../../inspect/divergences.ts";
 import { assertSchema } from "../../inspect/health.ts";
 import { Paused, pausesOf } from "../../inspect/workflows.ts";
@@ -31,8 +31,6 @@ const QueueSchema = QueueHealth.extend({
 
 const source = z.enum(["counts", "queue.metrics()", "d1", "platform"]);
 const SourceSchema = z.object({ source, age_seconds: z.number() }).meta({ id: "NumberSource" });
-
-const LettersSchema = z.object({ queue: z.string(), type: z.string(), captured: z.int(), open: z.int() }).meta({ id: "DeadLettersOfType" });
 
 const unavailable = {
   cells_unavailable: z
@@ -160,7 +158,7 @@ export const deployment = [
     summary: "Count the dead letters of the last day by queue and type",
     description: "Covers all tenants, up to 10000 of each state. A type that is not deployed is `unknown`.",
     ...needs("observe"),
-    answer: ["Queues and types with dead letters", z.object({ items: z.array(LettersSchema), ...unavailable })],
+    answer: ["Queues and types with dead letters", z.object({ items: z.array(LettersOfType), ...unavailable })],
     async run({ env, catalog }) {
       const { items, failed } = await deadLettersByType(env, (type) => catalog.kindsOf(type).length > 0);
       return { items, ...unavailableOf(failed) };

@@ -1,5 +1,5 @@
 import { among, sql } from "../../contract/sql.ts";
-import { andStands, type StandingName } from "../../inspect/standing.ts";
+import { andStands } from "../../inspect/standing.ts";
 import type { Failure } from "../../replay/failure.ts";
 import { bulkActionId } from "../../store/actions.ts";
 import { query } from "../../store/d1/retry.ts";
@@ -36,7 +36,12 @@ function ofMany({ verb, bulk, plan, act }: InstanceAct): AnyBulkVerb[] {
         return { changed: true };
       },
       refusal: async (call, id) => (await plan(asked(call), id)).refused,
-      isSpent: async (call, id) => !(await isIn(call, id, from, standing)),
+      async isSpent({ env, by }, id) {
+        const fitting = sql`
+          SELECT 1 FROM millrace_instances WHERE id = ${id} AND tenant_id = ${by.tenantId} AND status IN ${among(from)}
+            ${andStands(standing)}`;
+        return (await query(env.DB, fitting)).length === 0;
+      },
       ...(runs && { outcomes: ends }),
       ...(follows && { follows }),
     }),
@@ -57,16 +62,6 @@ async function ends({ env, by, bulkId }: BulkCall, acted: readonly ActedOn[]): P
         AND +i.tenant_id = ${by.tenantId}`,
   );
   return outcomesOf(rows);
-}
-
-async function isIn({ env, by }: BulkCall, id: string, statuses: readonly InstanceStatus[], standing?: StandingName): Promise<boolean> {
-  const found = await query(
-    env.DB,
-    sql`
-      SELECT 1 FROM millrace_instances WHERE id = ${id} AND tenant_id = ${by.tenantId} AND status IN ${among(statuses)}
-        ${andStands(standing)}`,
-  );
-  return found.length > 0;
 }
 
 export interface Became {

@@ -21,7 +21,16 @@ export const restart = instanceAct({
   body: {},
   answer: {},
   read: ({ env, instance }) => whyNotBegun(env, instance),
-  refused: async ({ env, instance }, notBegun) => (await whyRestarting(env, instance)) ?? whyRefused(instance) ?? notBegun,
+  async refused({ env, instance }, notBegun) {
+    const { status, undo } = instance;
+    if (undo !== null)
+      return "The instance is undone, or being undone, so it cannot be restarted. Once it is undone, a retry repeats the effects that were undone.";
+    if (status === "paused") return whyRestarting(env, instance);
+    if (GOING_ON.has(status) || RETRYABLE.has(status)) return notBegun;
+    if (status === "in_doubt")
+      return "An effect of the instance is in doubt: resolve it (GET /v1/effects?state=in_doubt lists it), then the instance continues.";
+    return `The instance is ${status}: only an instance that has not ended, or is errored or terminated, can be restarted.`;
+  },
   async plan(call) {
     const { status, error } = call.instance;
     const isOver = RETRYABLE.has(status);
@@ -60,13 +69,4 @@ async function whyNotBegun(env: EngineEnv, { id, workflow, status }: Instance): 
   if (instance !== null) return null;
   if (known === "unknown") return "The instance has not started, so it cannot be restarted. Its queue, lane or workflow starts it.";
   return "The platform did not answer whether the instance has started. Repeat the restart in a few seconds.";
-}
-
-function whyRefused({ status, undo }: Instance): string | null {
-  if (undo !== null)
-    return "The instance is undone, or being undone, so it cannot be restarted. Once it is undone, a retry repeats the effects that were undone.";
-  if (GOING_ON.has(status) || status === "paused" || RETRYABLE.has(status)) return null;
-  if (status === "in_doubt")
-    return "An effect of the instance is in doubt: resolve it (GET /v1/effects?state=in_doubt lists it), then the instance continues.";
-  return `The instance is ${status}: only an instance that has not ended, or is errored or terminated, can be restarted.`;
 }

@@ -80,7 +80,7 @@ interface ReadRun extends Beginning {
   readonly anyway: boolean;
   readonly recorded: readonly Effect[];
   readonly past: Past;
-  /** See `mustBeFree`. */
+  /** The step on whose failure no recorded effect may depend; null if the retry needs no such check. */
   readonly named: string | null;
   /** An effect that may have happened because the named step failed, and that has no record. */
   readonly wentOn: string | undefined;
@@ -97,7 +97,8 @@ export async function readRun(
   const [recorded, past] = await Promise.all([effectsAndFree(env, by, instance.id), pastOf(env, instance)]);
   await assertRecorded(env, instance, recorded, past, from);
   const beginning = await beginningOf(env, instance, from);
-  const named = mustBeFree(instance, beginning.failed, anyway);
+  // If the code threw the failure that it had caught, no effect depends on the failure, so a new try of the step repeats no effect.
+  const named = anyway || beginning.failed === instance.error?.step ? null : beginning.failed;
   return {
     ...beginning,
     from,
@@ -218,14 +219,6 @@ function whyAgain({ status, error }: Instance, failed: string | null, effects: r
 }
 
 const VERDICTS: Record<string, RetryVerdict> = { done: "kept", confirmed: "kept", in_doubt: "in_doubt" };
-
-/**
- * The step on whose failure no recorded effect may depend; null if the retry needs no such check. If the code threw the failure that it had
- * caught, no effect depends on the failure, so a new try of the step repeats no effect.
- */
-function mustBeFree({ error }: Instance, failed: string | null, anyway: boolean): string | null {
-  return anyway || failed === error?.step ? null : failed;
-}
 
 /**
  * Returns the reason for a refusal of the retry. `wentOn` is an effect without a record that may have happened because the named step
