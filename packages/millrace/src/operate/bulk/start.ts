@@ -161,10 +161,10 @@ export const BulkPlan = z
 
 /** Dry run of a bulk action. Errors: as `startBulk`. */
 export async function planBulk(env: EngineEnv, catalog: Catalog, by: Asker, request: BulkRequest): Promise<z.infer<typeof BulkPlan>> {
-  const { verb, members, ids, asked } = read(catalog, by, request);
-  const { matched, first } = await count(env, members, ids);
+  const meant = read(catalog, by, request);
+  const { verb, members, ids, asked } = meant;
   const call = callOf(env, catalog, by, request);
-  if (matched === 0) await assertKnownNames(verb, call, asked);
+  const { matched, first } = await count(meant, call);
   const things = ids ? sql`SELECT value AS id FROM ${among(ids)}` : members;
   const named = first.map((listed) => verb.listing?.read(listed) ?? listed);
   const sample = await Promise.all(named.map(async (id) => ({ id, refused: await refusalOf(verb, call, id) })));
@@ -200,15 +200,18 @@ export async function startBulk(
   key: string | undefined,
 ): Promise<StartedBulk> {
   const { tenantId } = by;
-  const { verb, members, ids, asked } = read(catalog, by, request);
+  const meant = read(catalog, by, request);
+  const { verb, members, ids, asked } = meant;
   const fingerprint = fingerprintOf({ verb: verb.name, reason: request.reason, asked, ids: ids ?? null });
   const id = key === undefined ? digest("bulk", crypto.randomUUID()) : digest("bulk", tenantId, key);
   const known = key === undefined ? undefined : await findBulkAction(env, by, id);
   if (known) return { ...assertSame(known, fingerprint), replayed: true };
-  const { matched } = await count(env, members, ids);
-  if (matched === 0) await assertKnownNames(verb, callOf(env, catalog, by, request), asked);
+  const { matched } = await count(meant, callOf(env, catalog, by, request));
   const { at_most: atMost = MAX_MATCHED } = request;
-  if (matched > atMost) throw moreMatched(matched, atMost);
+  if (matched > atMost) {
+    const said = `${matched} items match now, and \`at_most\` is ${atMost}: count them again with \`dry_run\`, then send the new number.`;
+    throw new MillraceError("more_matched", said);
+  }
   const bulk: NewBulk = { id, verb: verb.name, reason: request.reason, asked, fingerprint, instanceId: passInstance(tenantId, id, 1) };
   const action: Action = {
     id: digest("bulk action", id),
@@ -244,11 +247,6 @@ export async function startRun(env: EngineEnv, catalog: Catalog, { tenantId, id 
   );
   if (answer instanceof MillraceError) throw answer;
   return answer;
-}
-
-function moreMatched(matched: number, atMost: number): MillraceError {
-  const said = `${matched} items match now, and \`at_most\` is ${atMost}: count them again with \`dry_run\`, then send the new number.`;
-  return new MillraceError("more_matched", said);
 }
 
 export function tooMany(tenantId: string, detail: ErrorDetail = {}): MillraceError {
@@ -296,11 +294,8 @@ function read(catalog: Catalog, by: Asker, request: BulkRequest): Read {
     throw refused(option, `does not apply to \`${verb.name}\`, which ${why}: remove the field`);
   }
   if (verb.needs === "run_at" && request.run_at === undefined) throw refused("run_at", "is missing: send the new due time");
-  if (request.filter === undefined && request.ids === undefined) {
-    throw refused("filter", "is missing: send a filter, or `ids` instead");
-  }
-  if (request.filter !== undefined && request.ids !== undefined) {
-    throw refused("filter", "and `ids` exclude each other: send one of them");
+  if ((request.filter === undefined) === (request.ids === undefined)) {
+    throw refused("filter", request.ids ? "and `ids` exclude each other: send one of them" : "is missing: send a filter, or `ids` instead");
   }
   const ids = request.ids && [...new Set(request.ids.map((id) => verb.listing?.write(id) ?? id))];
   const filter = request.filter === undefined ? null : readFilter(verb, request.filter);
@@ -331,14 +326,14 @@ function readFilter(verb: AnyBulkVerb, filter: unknown): Readonly<Record<string,
   });
 }
 
-async function count(
-  env: EngineEnv,
-  members: Statement,
-  ids: readonly string[] | undefined,
-): Promise<{ matched: number; first: string[] }> {
+/**
+ * Counts the items, and returns the first of them. If a filter matches no item, its names are checked, because a misspelled name matches
+ * none. Errors: `invalid_payload` for too many items, and for an unknown name, with the most similar known name.
+ */
+async function count({ verb, members, ids, asked: { filter } }: Read, call: BulkCall): Promise<{ matched: number; first: string[] }> {
   if (ids) return { matched: ids.length, first: ids.slice(0, SAMPLE) };
   const rows = await query<{ matched: number; first: string }>(
-    env.DB,
+    call.env.DB,
     sql`
       SELECT (SELECT count(*) FROM (SELECT 1 FROM (${members}) LIMIT ${MAX_MATCHED + 1})) AS matched,
         (SELECT json_group_array(id) FROM (SELECT id FROM (${members}) ORDER BY at, id LIMIT ${SAMPLE})) AS first`,
@@ -346,17 +341,10 @@ async function count(
   const { matched = 0, first = "[]" } = rows[0] ?? {};
   if (matched > MAX_MATCHED)
     throw refused("filter", `matches more than ${MAX_MATCHED}: narrow it, for example with \`since\` and \`until\``);
-  return { matched, first: JSON.parse(first) as string[] };
-}
-
-/**
- * Checks the names in a filter, because a filter with a misspelled name would match no item. Errors: `invalid_payload` for an unknown name,
- * with the most similar known name.
- */
-async function assertKnownNames(verb: AnyBulkVerb, call: BulkCall, { filter }: BulkAsked): Promise<void> {
-  const issues = filter === null ? [] : ((await verb.unknown?.(call, filter)) ?? []);
+  const issues = matched === 0 && filter !== null ? ((await verb.unknown?.(call, filter)) ?? []) : [];
   if (issues.length > 0)
     throw new MillraceError("invalid_payload", `The filter contains unknown names: correct the fields in issues.`, { issues });
+  return { matched, first: JSON.parse(first) as string[] };
 }
 
 function refused(path: string, message: string): MillraceError {
