@@ -22,8 +22,8 @@ export interface Past {
   /** Steps whose failure the code caught. The next run reports the same failure instead of trying the step again. */
   readonly caught: ReadonlySet<string>;
   /**
-   * Effects of failed steps without a recorded outcome, by step label: of caught failures, of the step that ended the last run, and of
-   * steps that an earlier run tried.
+   * Effects of failed steps without a recorded outcome, by step label. A step is listed if the code caught its failure, if it ended the
+   * last run, or if an earlier run tried it.
    */
   readonly unrecorded: ReadonlyMap<string, Unrecorded>;
   /** The status of the failed step's effect; undefined if the failure does not state it. */

@@ -48,8 +48,8 @@ function isDelayed({ due_at }: Instance): boolean {
 }
 
 /**
- * The reason for a refusal of a pause before the start: the instance waits in a lane, for a slot of its workflow's `concurrency`, or for the
- * resume of its workflow or queue. A pause and a resume of the instance would start it all the same. Null for any other instance.
+ * The reason for a refusal of a pause before the start; null for any other instance. Such an instance waits in a lane, for a slot of its
+ * workflow's `concurrency`, or for the resume of its workflow or queue. A pause and a resume would start it all the same.
  */
 async function whyNotBegun(env: EngineEnv, { id, workflow, status }: Instance): Promise<string | null> {
   if (!UNSEEN.has(status)) return null;
