@@ -8,7 +8,7 @@ import { type Action, actionIdOf, type Operator } from "../store/actions.ts";
 import { answerQuestion } from "../store/approvals.ts";
 import { lookAfterAnswer } from "../store/instances/look.ts";
 import { markAnswered } from "../store/instances/wait.ts";
-import { perform, type Refusal } from "./act.ts";
+import { act, type Refusal } from "./act.ts";
 
 /**
  * Records the answer to a question, once, and continues the question's instance. Errors: `approval_not_found`; `invalid_transition`
@@ -28,7 +28,7 @@ export async function decideApproval(
   const actionId = actionIdOf(by);
   const changed = { before: { state: "pending" }, after: { state: approved ? "approved" : "rejected" } };
   const action: Action = { id: actionId, verb: approved ? "approve" : "reject_approval", target: id, instanceId, reason, ...changed };
-  await perform(env, by, action, {
+  await act(env, by, action, {
     change: answerQuestion({ id, instanceId, tenantId, approved, by: by.actor, reason }),
     also: { goesOn: [markAnswered(tenantId, instanceId), lookAfterAnswer(tenantId, instanceId)], now: selectApproval(by, id) },
     refused: async ({ now }) => tooLate(approvalIn(now), await getInstance(env, by, instanceId), approved ? "approved" : "rejected"),

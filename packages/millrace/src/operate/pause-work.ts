@@ -11,7 +11,7 @@ import { query } from "../store/d1/retry.ts";
 import { ON_ITS_WAY, UNSEEN } from "../store/instances/status.ts";
 import { endPause, insertPause, type Pause, type PausedKind, pauseId, selectPauses } from "../store/pauses.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import { perform } from "./act.ts";
+import { act } from "./act.ts";
 import { startBulk } from "./bulk/start.ts";
 import { ActionPlan } from "./instances/plan.ts";
 
@@ -107,7 +107,7 @@ export async function actOnWork(
   if (allTenants && whyNot(verb, work, before) === null) {
     for (const { DB } of cellsOf(env)) if (DB !== env.DB) await query(DB, change);
   }
-  await perform(env, by, action, {
+  await act(env, by, action, {
     change,
     refused: () => ({ why: whyNot(verb, work, before), from: to, to }),
   });

@@ -5,7 +5,7 @@ import { type BulkAction, getBulkAction, storedBulk } from "../../inspect/bulk-a
 import { type Action, audit, operatorOf } from "../../store/actions.ts";
 import { abortBulk, resumeBulk } from "../../store/bulk-actions.ts";
 import type { Catalog } from "../../topology/catalog.ts";
-import { perform } from "../act.ts";
+import { act } from "../act.ts";
 import { passInstance } from "./message.ts";
 import { assertCarriedOut, startRun, tooMany } from "./start.ts";
 
@@ -20,7 +20,7 @@ export async function abort(env: EngineEnv, by: Asker, id: string, reason: strin
   const { state } = await getBulkAction(env, by, id);
   const changed = { before: { state }, after: { state: "aborted" } };
   const action: Action = { id: crypto.randomUUID(), verb: "abort", target: id, instanceId: null, reason, ...changed };
-  await perform(env, operator, action, {
+  await act(env, operator, action, {
     change: abortBulk(operator, id),
     async refused() {
       const { state: from } = await getBulkAction(env, by, id);

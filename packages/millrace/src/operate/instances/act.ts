@@ -13,7 +13,7 @@ import type { InstanceStatus } from "../../store/instances/status.ts";
 import type { BulkOptions } from "../../topology/bulk-verb.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import type { BulkVerb } from "../../topology/define-bulk-verb.ts";
-import { perform } from "../act.ts";
+import { act } from "../act.ts";
 import type { ActionPlan } from "./plan.ts";
 
 /** Schemas of the fields of a request's body or of an answer, by the field's name. */
@@ -144,7 +144,7 @@ export function instanceAct<const Path extends string, Given extends Fields, Ans
       const decided = await change({ ...call, actionId }, known);
       const { detail, before, after, to = String(after?.status), done, ...writes } = decided;
       const action: Action = { id: actionId, verb: words.verb, target: id, instanceId: id, reason: given.reason };
-      const { answers, isApplied } = await perform<string>(env, by, { ...action, ...{ detail, before, after } } as Action, {
+      const { answers, isApplied } = await act<string>(env, by, { ...action, ...{ detail, before, after } } as Action, {
         ...writes,
         change: decided.change ?? NO_CHANGE,
         refused: async () => {

@@ -10,7 +10,7 @@ import { query } from "../../store/d1/retry.ts";
 import { nobodyRuns, settleDoubt } from "../../store/inbox/doubts.ts";
 import { nextGeneration } from "../../store/inbox/outcome.ts";
 import { resumeResolved } from "../../store/instances/wait.ts";
-import { perform } from "../act.ts";
+import { act } from "../act.ts";
 
 /**
  * An operator's decision on an unknown outcome. `confirm`: the effect happened, with this output · `reject`: the effect did not happen, so
@@ -47,7 +47,7 @@ export async function resolveDoubt(
   const output = await packOutput(env.PAYLOADS, path, resolution.verb === "confirm" ? resolution.output : undefined);
   const changed = { before: { state: before.state }, after: { state: SETTLED[resolution.verb] } };
   const action: Action = { id: actionId, verb: resolution.verb, target, instanceId, reason, ...changed };
-  await perform(env, by, action, {
+  await act(env, by, action, {
     change: settleDoubt(key, resolution.verb, output, by.bulk ? stoodAtBegin(by.bulk.id) : undefined),
     also: { again: resolution.verb === "retry_anyway" ? nextGeneration(key) : [], resumed: resumeResolved(instanceId) },
     refused: async () => {
