@@ -1,28 +1,37 @@
 import * as z from "zod";
 import { hideNothing } from "../../contract/hide.ts";
+import { KNOWN_NAMES } from "../../contract/known-fields.ts";
 import { hiddenIn } from "../../contract/row.ts";
 import { InstanceCause, InstanceCauseFilter, listInstanceCauses } from "../../inspect/causes.ts";
 import { describeInstance, InstanceDetail } from "../../inspect/instance-detail.ts";
 import { Instance } from "../../inspect/instance-row.ts";
-import {
-  CountFilter,
-  countInstances,
-  getInstance,
-  InstanceFilter,
-  listInstances,
-  MAX_WAIT_S,
-  StatusCount,
-  untilSettled,
-} from "../../inspect/instances.ts";
+import { countInstances, getInstance, listInstances, MAX_WAIT_S, untilSettled } from "../../inspect/instances.ts";
 import { EmittedMessage, emittedBy } from "../../inspect/messages.ts";
 import { recordOf } from "../../inspect/record.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
+import { STANDINGS } from "../../inspect/standing.ts";
 import { Step, stepsOf } from "../../inspect/steps.ts";
 import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
 import { refuseUnknownNames } from "../known-names.ts";
 import { operation } from "../operation.ts";
 import { page, pageOf, pageQuery, wholeNumber } from "../paging.ts";
 import { asksToReveal, hiddenRows, redactionFor, revealQuery } from "../redaction.ts";
+
+const filter = {
+  workflow: z.string().optional().meta({ description: KNOWN_NAMES }),
+  subject: z.string().optional(),
+  correlation: z.string().optional(),
+  tag: z.string().optional().meta({ description: "Instances with this tag." }),
+  since: z.iso.datetime({ offset: true }).optional().meta({ description: "Accepted at or after this time." }),
+};
+
+const StatusCount = z
+  .object({
+    status: z.enum(INSTANCE_STATUSES),
+    count: z.int().max(1000),
+    more: z.boolean().meta({ description: "True if there are, or may be, more than `count`." }),
+  })
+  .meta({ id: "StatusCount" });
 
 const RecordSchema = z
   .object({
@@ -58,10 +67,11 @@ export const instances = [
   operation("get", "/v1/instances/counts", "countInstances", "instances counts", {
     summary: "Count instances by status",
     description: "A count is exact up to 1,000. It reads the newest 2,000 rows of the status; a filter can match more in older rows.",
-    query: CountFilter.shape,
+    query: filter,
     answer: ["Each status with its count", z.object({ items: z.array(StatusCount) })],
     async run(asked) {
-      const items = await countInstances(asked.env, asked.by, asked.query);
+      const { since, ...query } = asked.query;
+      const items = await countInstances(asked.env, asked.by, { ...query, since: since ? Date.parse(since) : undefined });
       refuseUnknownNames(asked, { items: items.filter(({ count }) => count > 0), next: null });
       return { items };
     },
@@ -71,13 +81,25 @@ export const instances = [
     description:
       "A page filtered by `workflow` or `subject` scans 50,000 instances. It may be short or empty and still have a `next_cursor`. Use `correlation` for all instances of a job.",
     query: {
-      ...InstanceFilter.shape,
+      status: z.enum(INSTANCE_STATUSES).optional(),
+      standing: z.enum(STANDINGS).optional().meta({
+        description:
+          "Only running instances that are delayed (`due_at` in the future), held, retrying, sleeping or waiting, as far as a list has this. The field with that name has the details.",
+      }),
+      ...filter,
       version: wholeNumber(1, 1_000_000).optional().meta({ type: "integer", description: "Instances of this version of their workflow." }),
+      parent: z.string().optional().meta({ description: "Children of this instance." }),
+      cause: z.string().optional().meta({ description: "An `id` of `/v1/instances/causes`: errored instances of this cause." }),
+      overdue: z.enum(["true"]).optional().meta({
+        description: "Only running instances past their `must_end_by`, most recent deadline first.",
+      }),
       ...pageQuery,
     },
     answer: ["A page of instances", pageOf(Instance)],
     async run(asked) {
-      const found = await listInstances(asked.env, asked.by, asked.query);
+      const { since, overdue, ...query } = asked.query;
+      const wanted = { ...query, since: since ? Date.parse(since) : undefined, overdue: overdue === "true" };
+      const found = await listInstances(asked.env, asked.by, wanted);
       refuseUnknownNames(asked, found);
       const telling = found.items.filter(({ error, retrying, progress }) => error !== null || retrying !== null || progress !== null);
       const hidden = new Map((await hiddenRows(asked, Instance, telling, ({ id }) => id)).map((one) => [one.id, one]));
