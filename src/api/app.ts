@@ -71,17 +71,5 @@ export function ownRoutes(catalog: Catalog): EngineRoutesOptions {
       payload: { brand: "acme", keyword: "decaf, which fails once" },
       why: "The embedded search refuses this keyword once: its instance fails, and a retry succeeds.",
     },
-    namedBy: {
-      "PATCH /v1/articles/{id}": "`revision` names what it changes",
-      "POST /v1/facts": "`fact_id` names each fact",
-      "POST /v1/contacts/forget": "`request` names the occasion",
-      "POST /v1/tenant/delete": "`request` names the occasion",
-      "POST /v1/qualification-rules/try": "it writes nothing",
-      "POST /v1/webhooks/{id}/test": "each call is another delivery, so first check the earlier one",
-      "POST /v1/webhooks/{id}/rotate": "each call makes another secret, so first list the signing ones",
-      "POST /v1/brands/{brand}/research": "`cycle` names the occasion, or else the keywords",
-      "POST /v1/projections/facts/rebuild": "`request` names the occasion",
-      "POST /v1/projections/derived/rebuild": "`request` names the occasion",
-    },
   };
 }

@@ -1,4 +1,4 @@
-import type { Context, Hono, HonoRequest, MiddlewareHandler, Schema as RouteSchema } from "hono";
+import type { Context, Hono, MiddlewareHandler, Schema as RouteSchema } from "hono";
 import { refused } from "../access/refused.ts";
 import { assertReady } from "../contract/bindings.ts";
 import { ENGINE_HEADER } from "../contract/engine-header.ts";
@@ -12,14 +12,13 @@ import { authenticate, sayAccess } from "./auth.ts";
 import { assertReadable, drainBody } from "./body.ts";
 import { consolePage } from "./console/console.ts";
 import type { Elsewhere, FirstCommand, HttpEnv } from "./env.ts";
-import { invalidRequest } from "./invalid-request.ts";
 import type { Group } from "./openapi.ts";
 import { openApi } from "./openapi.ts";
 import type { Operation } from "./operation.ts";
 import { answererOf, HttpRefusal } from "./problem.ts";
 import { ENGINE_PROBLEMS, type Problems } from "./problems.ts";
 import { limitStrangers } from "./request-limits.ts";
-import { type BeforeRoute, type Route, Routes, refuseParameters, refuseUnreadable } from "./router.ts";
+import { Routes, refuseUnreadable } from "./router.ts";
 import { accepting } from "./routes/accept.ts";
 import { audit, instanceActs } from "./routes/acts.ts";
 import { approvals } from "./routes/approvals.ts";
@@ -64,8 +63,6 @@ export interface EngineRoutesOptions {
   finders?: readonly Finder[];
   /** Lists of the app with more members of a job, which GET /v1/correlations/{id} names. */
   elsewhere?: Elsewhere;
-  /** The reason why a route does not accept `Idempotency-Key`, by the route's method and path. */
-  namedBy?: Readonly<Record<string, string>>;
   /**
    * The tables and columns that each migration of the app creates: `/healthz` reports the first missing migration. The engine's own
    * migrations are always checked.
@@ -91,7 +88,6 @@ export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unma
     scopes = [],
     verbs = [],
     knowsCallers = [],
-    namedBy = {},
     finders = [],
     elsewhere = () => [],
     schema = {},
@@ -107,18 +103,12 @@ export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unma
     unmatched.add(context.req.raw);
     return answer(refusalOf(api, context), context);
   });
-  const beforeRoute: BeforeRoute = (route, request) => {
-    // Senders of webhooks choose their own headers, so `Idempotency-Key` is not refused on the routes of webhooks.
-    if (!route.path.startsWith("/inbound/")) refuseKey(route, request, namedBy);
-    if (route.path.startsWith("/v1/")) refuseParameters(route, request);
-  };
   const engine = { catalog, finders, elsewhere, schema, firstCommand };
   const limit = limitStrangers(["v1", "metrics", "mcp", "inbound", ...knowsCallers]);
   // Each middleware costs every request two promises, so a middleware has several tasks.
   api.use(async (context, next) => {
     context.set("problems", problems);
     context.set("engine", engine);
-    context.set("beforeRoute", beforeRoute);
     sayAccess(context.env, scopes);
     await next();
     // Reads the rest of a refused body, within bounds, because a client that is still sending does not receive the response otherwise.
@@ -189,30 +179,6 @@ function refusalOf(api: Routes<HttpEnv>, { req: { method, path } }: Context<Http
   if (methods.length === 0) return new HttpRefusal("route_not_found", "There is no such route. GET /openapi.json lists them.");
   const allow = methods.flatMap((method) => (method === "GET" ? ["GET", "HEAD"] : [method])).join(", ");
   return new HttpRefusal("method_not_allowed", `This route takes ${allow}, not ${method}.`, { allow });
-}
-
-const NAMED_BY: Readonly<Record<string, string>> = {
-  "POST /v1/catalog/check": "it writes nothing; to check a key, send `idempotency_key` in the body",
-  "POST /v1/commands/batch": "a batch has one key per item: set `idempotency_key` in each item",
-  "POST /v1/events/batch": "a batch has one key per item: set `idempotency_key` in each item",
-  "POST /mcp": "a repeated act is refused, because its plan has changed since its confirmation",
-  "POST /v1/stream-tokens": "each request mints a token, which is not stored",
-  "POST /v1/sign-in-codes": "a code is returned once and never repeated",
-  "POST /v1/tokens": "a token is returned once and never repeated",
-};
-
-/**
- * Refuses `Idempotency-Key` on a route that does not document it, other than a GET, because a sender of this header expects that the
- * request can be repeated. `namedBy` has the reasons of the app's routes. Errors: `invalid_payload`.
- */
-function refuseKey({ method, path, request }: Route, asked: HonoRequest, namedBy: Readonly<Record<string, string>>): void {
-  if (method === "get" || asked.header("idempotency-key") === undefined) return;
-  if (request?.headers && Object.hasOwn(request.headers.shape, "idempotency-key")) return;
-  const named = method.toUpperCase();
-  const why =
-    { ...NAMED_BY, ...namedBy }[`${named} ${path}`] ??
-    (method === "post" ? "its path identifies the changed item" : `a ${named} can be repeated safely`);
-  throw invalidRequest([{ path: "Idempotency-Key", message: `is not read by this route: ${why}. Leave the header out` }]);
 }
 
 /** HTTP statuses of refused actions: missing scope, not found, invalid state or request. */

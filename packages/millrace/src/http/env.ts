@@ -9,7 +9,6 @@ import type { Operator } from "../store/actions.ts";
 import type { Schema } from "../store/schema.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import type { Problems } from "./problems.ts";
-import type { BeforeRoute } from "./router.ts";
 
 /** The bindings and variables that limit requests. Without these bindings, requests are not limited. */
 interface RequestLimits {
@@ -66,8 +65,6 @@ export interface HttpEnv {
     problems: Problems;
     /** Set for every route of the engine. */
     engine: Engine;
-    /** Checks of `engineRoutes` before each described route. */
-    beforeRoute?: BeforeRoute;
   };
 }
 

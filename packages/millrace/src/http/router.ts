@@ -11,10 +11,9 @@ import {
 import type { BlankSchema, MergePath, MergeSchemaPath } from "hono/types";
 import type { StatusCode } from "hono/utils/http-status";
 import type { JSONParsed } from "hono/utils/types";
-import type * as z from "zod";
-import { issuesOf } from "../contract/envelope.ts";
+import * as z from "zod";
+import { issuesIn } from "../contract/envelope.ts";
 import type { Issue } from "../contract/errors.ts";
-import { unknownField } from "../contract/known-fields.ts";
 import { beginning } from "../contract/text.ts";
 import { invalidRequest } from "./invalid-request.ts";
 
@@ -121,12 +120,6 @@ export type RouteHandler<Of extends Route, E extends Env> = Handler<
   AnswersOf<Of> | Bare<Of> | Promise<AnswersOf<Of> | Bare<Of>>
 >;
 
-/**
- * Checks a request before each described route. The app sets this function as the variable `beforeRoute`. The function throws to refuse
- * a request.
- */
-export type BeforeRoute = (route: Route, request: HonoRequest) => void;
-
 /** A Hono app with described routes, which parses the routes' parameters with the described schemas. */
 export class Routes<E extends Env = Env, S extends Schema = BlankSchema, Base extends string = "/"> extends Hono<E, S, Base> {
   readonly described = new Described();
@@ -137,13 +130,13 @@ export class Routes<E extends Env = Env, S extends Schema = BlankSchema, Base ex
     handler: RouteHandler<Of, E>,
   ): Routes<E, S & ToSchema<Of["method"], MergePath<Base, PathOf<Of["path"]>>, InputOf<Of>, AnswersOf<Of>>, Base> {
     this.described.routes.push(route);
-    const { method, path, request, middleware = [] } = route;
-    const readers = PARTS.flatMap(({ part, where, sent }) => {
-      const schema = request?.[part];
-      return schema ? [reading(schema, where, sent)] : [];
-    });
-    const handlers = [aheadOf(route), ...[middleware].flat(), afterAll(readers, handler as Handler)];
-    this.on(method.toUpperCase(), routerPath(path), ...(handlers as [Handler]));
+    const { method, path, middleware = [] } = route;
+    const read = readerOf(route);
+    const parsed: Handler = (context, next) => {
+      read(context.req);
+      return (handler as Handler)(context, next);
+    };
+    this.on(method.toUpperCase(), path.replaceAll(/\{(\w+)\}/g, ":$1"), ...([...[middleware].flat(), parsed] as [Handler]));
     return this as never;
   }
 
@@ -158,48 +151,32 @@ export class Routes<E extends Env = Env, S extends Schema = BlankSchema, Base ex
   }
 }
 
-function routerPath(path: string): string {
-  return path.replaceAll(/\{(\w+)\}/g, ":$1");
+/** A function that parses the query, the path and the headers of a request, in this order. */
+function readerOf({ method, path, request = {} }: Route): (asked: HonoRequest) => void {
+  const { params, headers } = request;
+  // A request with a misspelt filter would return an unfiltered list.
+  const query = path.startsWith("/v1/") ? (request.query ?? z.object({})).strict() : request.query;
+  const named = Object.keys(headers?.shape ?? {});
+  // Senders of webhooks choose their own headers. Other senders of this header expect that the request can be repeated.
+  const refusesKey = method !== "get" && !path.startsWith("/inbound/") && !named.includes("idempotency-key");
+  return (asked) => {
+    if (refusesKey && asked.header("idempotency-key") !== undefined)
+      throw invalidRequest([{ path: "Idempotency-Key", message: "is not read by this route: leave the header out" }]);
+    if (query && (request.query || asked.url.includes("?"))) parse(asked, "query", query, sentOnce(asked.queries()));
+    if (params) parse(asked, "param", params, asked.param());
+    if (headers) parse(asked, "header", headers, Object.fromEntries(named.map((name) => [name, asked.header(name)])));
+  };
 }
 
-/** The parts of a request in the order in which they are parsed. */
-const PARTS = [
-  { part: "query", where: "query", sent: (request: HonoRequest) => mapped(request.queries()) },
-  { part: "params", where: "param", sent: (request: HonoRequest) => request.param() },
-  { part: "headers", where: "header", sent: headersOf },
-] as const;
+function parse(asked: HonoRequest, where: "query" | "param" | "header", schema: z.ZodObject, sent: object): void {
+  const read = schema.safeParse(sent);
+  if (!read.success) throw invalidRequest(issuesIn(schema, sent, read.error).map(saidOnce));
+  asked.addValidatedData(where, read.data);
+}
 
 /** A query parameter that is sent once is a string. A query parameter that is sent twice is a list, which the schemas refuse. */
-function mapped(queries: Record<string, string[]>): Record<string, string | string[] | undefined> {
+function sentOnce(queries: Record<string, string[]>): object {
   return Object.fromEntries(Object.entries(queries).map(([name, values]) => [name, values.length === 1 ? values[0] : values]));
-}
-
-/** The headers that a schema names. */
-function headersOf(request: HonoRequest, { shape }: z.ZodObject): object {
-  return Object.fromEntries(Object.keys(shape).map((name) => [name, request.header(name)]));
-}
-
-function aheadOf(route: Route): MiddlewareHandler {
-  return (context, next) => {
-    (context.get("beforeRoute") as BeforeRoute | undefined)?.(route, context.req);
-    return next();
-  };
-}
-
-function reading(schema: z.ZodObject, where: "query" | "param" | "header", sent: (request: HonoRequest, schema: z.ZodObject) => object) {
-  return (request: HonoRequest) => {
-    const read = schema.safeParse(sent(request, schema));
-    if (!read.success) throw invalidRequest(issuesOf(read.error).map(where === "query" ? saidOnce : (issue) => issue));
-    request.addValidatedData(where, read.data);
-  };
-}
-
-/** A handler that parses the parts of its request first. */
-function afterAll(readers: readonly ((request: HonoRequest) => void)[], handler: Handler): Handler {
-  return (context, next) => {
-    for (const read of readers) read(context.req);
-    return handler(context, next);
-  };
 }
 
 function saidOnce(issue: Issue): Issue {
@@ -214,47 +191,12 @@ export const refuseUnreadable: MiddlewareHandler = (context, next) => {
   const { url } = context.req;
   if (!/[%?]/.test(url)) return next();
   const { pathname, search } = new URL(url);
-  const unreadable = [...unreadablePath(pathname), ...unreadableValues(search)];
+  const unreadable = [...(decoded(pathname) === undefined ? [{ path: "path", message: NOT_ENCODED }] : []), ...unreadableValues(search)];
   if (unreadable.length > 0) throw invalidRequest(unreadable.slice(0, 50));
   return next();
 };
 
-/**
- * Refuses unknown query parameters, because a request with a misspelt filter would return an unfiltered list. Errors: `invalid_payload`.
- */
-export function refuseParameters({ request }: Route, asked: HonoRequest): void {
-  if (!asked.url.includes("?")) return;
-  const known = Object.keys(request?.query?.shape ?? {});
-  const unknown = [...new URL(asked.url).searchParams.keys()].filter((name) => !known.includes(name));
-  const isRead = asked.method === "GET" || asked.method === "HEAD";
-  if (unknown.length > 0)
-    throw invalidRequest(unknown.slice(0, 50).map((name) => (isRead ? withBetterRoute(name, known) : unknownField([name], known))));
-}
-
-const BY_KEY = "use `GET /v1/keys/{key}` to find an idempotency key";
-const BY_ID = "use `GET /v1/search?q=` to search by id";
-/** Parameters that callers may try on a list that does not support them, each with a hint of the route that does. */
-const BETTER_ROUTES: ReadonlyMap<string, string> = new Map([
-  ["idempotency_key", BY_KEY],
-  ["key", BY_KEY],
-  ["id", BY_ID],
-  ["instance_id", BY_ID],
-  ["q", BY_ID],
-  ["search", BY_ID],
-  ["correlation_id", "use `GET /v1/correlations/{id}` for a whole job"],
-]);
-
-function withBetterRoute(name: string, known: readonly string[]): Issue {
-  const issue = unknownField([name], known);
-  const better = BETTER_ROUTES.get(name);
-  return better && issue.message.endsWith("remove it") ? { ...issue, message: `is not a parameter of this route: ${better}` } : issue;
-}
-
 const NOT_ENCODED = "is not percent-encoded UTF-8: send the character % itself as %25";
-
-function unreadablePath(pathname: string): Issue[] {
-  return decoded(pathname) === undefined ? [{ path: "path", message: NOT_ENCODED }] : [];
-}
 
 /** Checks the query of a URL before decoding, because decoding replaces invalid bytes. */
 function unreadableValues(search: string): Issue[] {
