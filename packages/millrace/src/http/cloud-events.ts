@@ -6,36 +6,37 @@ import { MillraceError } from "../contract/errors.ts";
 import { INTAKE_LIMITS } from "../contract/limits.ts";
 import { characterCount } from "../contract/text.ts";
 import type { UntypedRequest } from "../intake/accept/enqueue.ts";
-import { isJsonType, jsonSchema, mediaTypeOf, parseWith, readBody } from "./body.ts";
+import { isJsonType, mediaTypeOf, parseWith, readBody } from "./body.ts";
 import { invalidRequest } from "./invalid-request.ts";
 import { MAX_KEY_CHARACTERS } from "./request-headers.ts";
-import type { Described } from "./router.ts";
 
 /** Media types of one event (structured mode) and of a list (batched mode). */
 export const CLOUD_EVENT = "application/cloudevents+json";
 export const CLOUD_EVENT_BATCH = "application/cloudevents-batch+json";
 
+/** An optional attribute. CloudEvents treats a null attribute as absent. */
+const attribute = <Of extends z.ZodType>(schema: Of) => schema.nullish().transform((value) => value ?? undefined);
+
 /**
  * CloudEvents 1.0. The schema names the extensions of a CloudEvent that the engine reads; all other extensions and `subject` are ignored.
  */
-const cloudEventSchema = z.looseObject({
-  specversion: z.literal("1.0"),
-  id: chosenName(MAX_KEY_CHARACTERS),
-  source: chosenName(MAX_KEY_CHARACTERS).regex(/^\S+$/, "must be a URI reference, without spaces"),
-  type: chosenName(100),
-  data: z.unknown(),
-  data_base64: z.undefined("is not supported: send JSON in `data`").optional(),
-  datacontenttype: z
-    .string()
-    .refine((type) => isJsonType((type.split(";")[0] ?? "").trim().toLowerCase()), "must be JSON")
-    .optional(),
-  correlationid: chosenName(200).optional(),
-  causationid: chosenName(300).optional(),
-  mustendby: z.string().max(100).optional(),
-  callbackurl: z.string().max(MAX_ADDRESS_CHARACTERS).optional(),
-  traceparent: z.string().optional(),
-  tracestate: z.string().optional(),
-});
+const cloudEventSchema = z
+  .looseObject({
+    specversion: z.literal("1.0"),
+    id: chosenName(MAX_KEY_CHARACTERS),
+    source: chosenName(MAX_KEY_CHARACTERS).regex(/^\S+$/, "must be a URI reference, without spaces"),
+    type: chosenName(100),
+    data: z.unknown(),
+    data_base64: z.null("is not supported: send JSON in `data`").optional(),
+    datacontenttype: attribute(z.string().refine((type) => isJsonType((type.split(";")[0] ?? "").trim().toLowerCase()), "must be JSON")),
+    correlationid: attribute(chosenName(200)),
+    causationid: attribute(chosenName(300)),
+    mustendby: attribute(z.string().max(100)),
+    callbackurl: attribute(z.string().max(MAX_ADDRESS_CHARACTERS)),
+    traceparent: attribute(z.string()),
+    tracestate: attribute(z.string()),
+  })
+  .meta({ id: "CloudEvent" });
 
 const identified = cloudEventSchema.refine(({ source, id }) => characterCount(keyOf(source, id)) <= MAX_KEY_CHARACTERS, {
   path: ["id"],
@@ -57,41 +58,17 @@ export const cloudEventHeaders = {
 
 const dataSchema = z.record(z.string(), z.unknown()).meta({ title: "CloudEventData", description: "With `ce-` headers: the payload." });
 
-/** JSON Schema of an event. Optional attributes may also be null. */
-function eventDocument(): Record<string, unknown> {
-  const { properties, required, ...rest } = jsonSchema(cloudEventSchema) as { properties: Record<string, object>; required: string[] };
-  const nullable = Object.entries(properties).map(([name, one]) => [
-    name,
-    required.includes(name) || name === "data" ? one : { anyOf: [one, { type: "null" }] },
-  ]);
-  return { ...rest, required, properties: { ...Object.fromEntries(nullable), data_base64: { type: "null" } } };
-}
-
 /**
- * Documents a body that may also be a CloudEvent in binary or structured mode. Because a binary body is any object, the schema of the JSON
- * body is referenced by name. Therefore a generated client has a type for the JSON body and detects misspelt fields.
+ * Documents a body that may also be a CloudEvent in binary or structured mode. Because a binary body is any object, `schema` needs a name:
+ * a generated client has a type for it, and detects misspelt fields.
  */
-export function orCloudEvent(name: NamedBody) {
-  return {
-    "application/json": { schema: { type: "object" as const, anyOf: [named(name), jsonSchema(dataSchema)] } },
-    [CLOUD_EVENT]: { schema: named("CloudEvent") },
-  };
+export function orCloudEvent(schema: z.ZodType) {
+  return { "application/json": { schema: z.union([schema, dataSchema]) }, [CLOUD_EVENT]: { schema: cloudEventSchema } };
 }
 
 /** Documents a list that may also be CloudEvents in batched mode. */
 export function orCloudEvents(schema: z.ZodType, most: number) {
-  return {
-    "application/json": { schema: jsonSchema(schema) },
-    [CLOUD_EVENT_BATCH]: { schema: { type: "array" as const, items: named("CloudEvent"), maxItems: most } },
-  };
-}
-
-type NamedBody = "Command" | "Event" | "CloudEvent";
-const named = (name: NamedBody) => ({ $ref: `#/components/schemas/${name}` });
-
-export function nameBodies(described: Described, bodies: Record<Exclude<NamedBody, "CloudEvent">, z.ZodType>): void {
-  for (const [name, schema] of Object.entries(bodies)) described.component("schemas", name, jsonSchema(schema));
-  described.component("schemas", "CloudEvent", eventDocument());
+  return { "application/json": { schema }, [CLOUD_EVENT_BATCH]: { schema: z.array(cloudEventSchema).max(most) } };
 }
 
 export type CloudEvent = z.output<typeof identified>;
@@ -150,11 +127,7 @@ function keyOf(source: string, id: string): string {
   return `${source} ${id}`;
 }
 
-/** CloudEvents treats a null attribute as absent. `data` is not an attribute. */
-export function parseEvent(value: unknown): CloudEvent {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return parseWith(identified, value);
-  return parseWith(identified, Object.fromEntries(Object.entries(value).filter(([name, one]) => one !== null || name === "data")));
-}
+export const parseEvent = (value: unknown) => parseWith(identified, value);
 
 function attributesOf(request: HonoRequest): Record<string, string> {
   const sent = Object.entries(request.header()).filter(([name]) => name.startsWith("ce-"));

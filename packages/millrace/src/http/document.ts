@@ -2,6 +2,7 @@ import * as z from "zod";
 import type { Described, Route } from "./router.ts";
 
 type Json = Record<string, unknown>;
+type Overridden = { zodSchema: z.core.$ZodTypes; jsonSchema: Json };
 interface Held {
   properties?: Record<string, Json>;
   required?: string[];
@@ -22,11 +23,11 @@ export interface Document {
 export function documentOf({ routes, webhooks, components }: Described): Document {
   const schemas: Record<string, Json> = {};
   const known = new Map<z.ZodType, Json>();
-  const schemaOf = (schema: object): Json => {
+  const schemaOf: SchemaOf = (schema, isAnswer) => {
     if (!isZod(schema)) return schema as Json;
     const before = known.get(schema);
     if (before) return before;
-    const converted = converting(schema);
+    const converted = converting(schema, isAnswer);
     Object.assign(schemas, converted.named);
     known.set(schema, converted.schema);
     return converted.schema;
@@ -42,7 +43,7 @@ export function documentOf({ routes, webhooks, components }: Described): Documen
   return { components: { ...components, schemas: { ...components.schemas, ...schemas } } as Document["components"], ...said };
 }
 
-type SchemaOf = (schema: object) => Json;
+type SchemaOf = (schema: object, isAnswer: boolean) => Json;
 
 function operationOf(
   { method: _, path: _path, middleware: _middleware, command, request = {}, responses, ...said }: Route,
@@ -54,23 +55,23 @@ function operationOf(
     ...said,
     ...(command !== undefined && { "x-command": command }),
     ...(parameters.length > 0 && { parameters }),
-    ...(body && { requestBody: { ...body, content: contentOf(body.content, schemaOf) } }),
+    ...(body && { requestBody: { ...body, content: contentOf(body.content, schemaOf, false) } }),
     responses: Object.fromEntries(
       Object.entries(responses).map(([status, { content, ...answer }]) => [
         status,
-        { ...answer, ...(content && { content: contentOf(content, schemaOf) }) },
+        { ...answer, ...(content && { content: contentOf(content, schemaOf, true) }) },
       ]),
     ),
   };
 }
 
-function contentOf(content: NonNullable<Route["responses"][string]["content"]>, schemaOf: SchemaOf): object {
-  return Object.fromEntries(Object.entries(content).map(([type, { schema, ...said }]) => [type, { ...said, schema: schemaOf(schema) }]));
+function contentOf(content: NonNullable<Route["responses"][string]["content"]>, schemaOf: SchemaOf, isAnswer: boolean): object {
+  return Object.fromEntries(Object.entries(content).map(([type, { schema }]) => [type, { schema: schemaOf(schema, isAnswer) }]));
 }
 
 function parametersIn(place: "path" | "query" | "header", of: z.ZodObject | undefined): Json[] {
   if (of === undefined) return [];
-  const { properties = {}, required = [] } = converting(of).schema as Held;
+  const { properties = {}, required = [] } = converting(of, false).schema as Held;
   return Object.entries(properties).map(([name, schema]) => {
     const { description } = schema;
     return { name, in: place, required: required.includes(name), ...(description !== undefined && { description }), schema };
@@ -78,8 +79,9 @@ function parametersIn(place: "path" | "query" | "header", of: z.ZodObject | unde
 }
 
 /** Converts a zod schema to JSON Schema, and separates the contained schemas that have an `id`. */
-function converting(schema: z.ZodType): { schema: Json; named: Record<string, Json> } {
-  const text = JSON.stringify(z.toJSONSchema(schema, { io: "input", unrepresentable: "any", override: asPeopleReadIt }));
+function converting(schema: z.ZodType, isAnswer: boolean): { schema: Json; named: Record<string, Json> } {
+  const override = (context: Overridden) => asPeopleReadIt(context, isAnswer);
+  const text = JSON.stringify(z.toJSONSchema(schema, { io: "input", unrepresentable: "any", override }));
   const {
     $schema: _,
     $defs = {},
@@ -90,7 +92,7 @@ function converting(schema: z.ZodType): { schema: Json; named: Record<string, Js
 }
 
 /** Removes bounds of safe integers and patterns of formats from a JSON Schema. Metadata with a `type` replace the whole schema. */
-function asPeopleReadIt({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodTypes; jsonSchema: Json }): void {
+function asPeopleReadIt({ zodSchema, jsonSchema }: Overridden, isAnswer: boolean): void {
   const meta = z.globalRegistry.get(zodSchema) as Json | undefined;
   if (meta?.type !== undefined) {
     for (const key of Object.keys(jsonSchema)) delete jsonSchema[key];
@@ -100,8 +102,8 @@ function asPeopleReadIt({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodTypes
   if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
   if (jsonSchema.format !== undefined) delete jsonSchema.pattern;
   const { def } = zodSchema._zod;
-  // JSON has no undefined, so a field may be absent if its schema accepts any value.
-  if (def.type === "object" && Array.isArray(jsonSchema.required)) {
+  // JSON has no undefined, so a field of an answer may be absent if its schema accepts any value.
+  if (isAnswer && def.type === "object" && Array.isArray(jsonSchema.required)) {
     jsonSchema.required = jsonSchema.required.filter((name: string) => def.shape[name]?._zod.def.type !== "unknown");
   }
 }

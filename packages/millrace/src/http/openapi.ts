@@ -1,11 +1,9 @@
 import * as z from "zod";
-import { nameBodies } from "./cloud-events.ts";
 import { documentOf } from "./document.ts";
 import { operation } from "./operation.ts";
 import { LIMIT_HEADER_COMPONENTS } from "./problem.ts";
 import { byStatus, ENGINE_PROBLEMS, type Problems } from "./problems.ts";
 import type { Described } from "./router.ts";
-import { commandSchema, eventSchema } from "./routes/accept.ts";
 
 const INFO = {
   title: "Millrace",
@@ -35,7 +33,6 @@ export function openApi(described: Described, { groups, problems: known, scopes 
     description: `A token with the scope the route names: ${named.join(", ")}; \`unattributed\` adds data without a tenant.`,
   });
   for (const [name, header] of Object.entries(LIMIT_HEADER_COMPONENTS)) described.component("headers", name, header);
-  nameBodies(described, { Command: commandSchema, Event: eventSchema });
   return operation("get", "/openapi.json", "getDocument", "openapi show", {
     summary: "Get this OpenAPI document",
     description: "Returns the OpenAPI 3.1 document of this deployment, including the routes of the app.",

@@ -34,7 +34,7 @@ import { idempotencyKey, MAX_KEY_CHARACTERS, traceHeadersSchema, traceOf } from 
 const schema_version = z.int().min(1).optional().meta({ description: "The version of the payload. Default: the current one." });
 const causation_id = chosenName(300).optional().meta({ description: "What caused this." });
 
-export const commandSchema = z.strictObject({
+const commandSchema = z.strictObject({
   type: z.string().min(1).max(100).meta({ description: "The type of the command, such as `content.publish`." }),
   payload: z.unknown().meta({ description: "The payload, by the schema of the command.", examples: [{ order: "1042" }] }),
   schema_version,
@@ -65,7 +65,7 @@ export const commandSchema = z.strictObject({
   }),
 });
 
-export const eventSchema = z.strictObject({
+const eventSchema = z.strictObject({
   type: z
     .string()
     .min(1)
@@ -130,7 +130,7 @@ export const accepting = [
     ...needs("enqueue"),
     key: "Names the work.",
     headers: { ...cloudEventHeaders, ...traceHeadersSchema },
-    content: orCloudEvent("Command"),
+    content: orCloudEvent(commandSchema.meta({ id: "Command" })),
     answer: ["Accepted", AcceptedSchema],
     status: 202,
     location: "The instance.",
@@ -171,7 +171,7 @@ export const accepting = [
     ...needs("enqueue"),
     key: "Identifies the event. Required except for a CloudEvent.",
     headers: { ...cloudEventHeaders, ...traceHeadersSchema },
-    content: orCloudEvent("Event"),
+    content: orCloudEvent(eventSchema.meta({ id: "Event" })),
     answer: ["Taken", z.object(statedShape).meta({ id: "Stated" })],
     status: 202,
     problems: ["unknown_message_type", "invalid_envelope", "idempotency_key_reused"],
