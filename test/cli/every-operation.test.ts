@@ -16,12 +16,12 @@ const audit = { type: "brand.audit", payload: { brand: "acme" } };
 /** A read and an act of each noun, in an order in which each finds what the earlier ones made: the exit code, and a part of the output. */
 const CALLS: readonly [call: string, options: readonly string[], code: number, says: string | RegExp][] = [
   ["brands put acme", [], 0, /^brand +acme$/m],
-  ["commands send", ["--type", audit.type, "--payload", '{"brand":"acme"}', "--idempotency-key", "tea,1", "--wait"], 0, "is complete."],
+  [`enqueue ${audit.type}`, ["--payload", '{"brand":"acme"}', "--key", "tea,1", "--wait"], 0, "is complete."],
   ["keys show tea,1", [], 0, /^key +tea,1\n(.+\n)*holders\nkind +id +name/],
   ["correlations show nope", [], 1, "Search: npx millrace search"],
   ["search acme", [], 0, /^kind +id +status/],
   ["catalog show", ["--json"], 0, '"messages":['],
-  ["catalog check", ["--type", "research.requested", "--payload", "{}"], 1, "It would be refused.\nThe request is not valid: "],
+  ["catalog check research.requested", ["--payload", "{}"], 1, "It would be refused.\nThe request is not valid: "],
   ["instances steps latest audit-brand", [], 0, /^name +state .*\n(look at the brand|tell the agent) +complete /],
   ["instances effects latest", [], 0, /^key +state .*\n\S+ +done +tell the agent/],
   ["instances events latest", [], 0, /^tell the agent +brand\.audited +event/m],
@@ -36,20 +36,15 @@ const CALLS: readonly [call: string, options: readonly string[], code: number, s
     /^Dry run: .*\nCommands are accepted.*\nrunning 0, waiting 0\n/,
   ],
   ["workflows pause audit-brand", ["--body", '{"reason":"closed"}'], 0, "It is paused."],
-  [
-    "commands send",
-    ["--type", audit.type, "--payload", '{"brand":"acme"}', "--idempotency-key", "tea,2", "--wait"],
-    3,
-    "Paused by ada: closed",
-  ],
+  [`enqueue ${audit.type}`, ["--payload", '{"brand":"acme"}', "--key", "tea,2", "--wait"], 3, "Paused by ada: closed"],
   ["workflows list", [], 0, /^audit-brand +paused/m],
   ["workflows resume audit-brand", REASON, 0, "It is resumed."],
   ["instances signal latest brand.audited", ["--payload", "{}", "--dry-run"], 1, "No run can wait for brand.audited"],
-  ["events send", ["--type", "nope.happened", "--payload", "{}", "--idempotency-key", "e-1"], 1, "nope.happened"],
+  ["events send nope.happened", ["--payload", "{}", "--key", "e-1"], 1, "nope.happened"],
   ["schedules put nightly", ["--cron", "0 3 * * *", "--command", JSON.stringify(audit), ...REASON], 0, /^cron +0 3 \* \* \*$/m],
   ["schedules pause nightly", REASON, 0, "Paused."],
   ["schedules list", ["--limit", "1"], 0, /^nightly +paused +0 3 \* \* \*/m],
-  ["schedules run nightly", [...REASON, "--idempotency-key", "by hand", "--wait"], 0, "audit-brand of acme is complete."],
+  ["schedules run nightly", [...REASON, "--key", "by hand", "--wait"], 0, "audit-brand of acme is complete."],
   ["schedules runs nightly", [], 0, /^by_hand .* a test$/m],
   ["schedules delete nightly", REASON, 0, "It is gone."],
   ["schedules show nightly", [], 1, "List them: npx millrace schedules list"],
@@ -87,6 +82,7 @@ const CALLS: readonly [call: string, options: readonly string[], code: number, s
   ["caller show", [], 0, /^actor +ada$/m],
   ["callback-secret show", [], 0, /^secret +whsec_/],
   ["sign-in-codes mint", REASON, 0, /^expires .* in \d+ min$/m],
+  ["commands send-batch", ["--commands", JSON.stringify([audit])], 0, /^ +202 /m],
   ["stream-tokens mint", ["--path", "/v1/stream"], 0, /^path +\/v1\/stream$/m],
 ];
 
@@ -108,7 +104,7 @@ it("the CLI has every operation of the OpenAPI document, and a read and a write 
         .split(" ")
         .slice(0, 2)
         .join(" ")
-        .replace(/^search .*/, "search"),
+        .replace(/^(search|enqueue) .*/, "$1"),
     );
   }
   const kinds = (commands: readonly string[]) =>

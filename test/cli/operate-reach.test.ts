@@ -225,7 +225,7 @@ it.each([
     ["instances", "list", "--since", "soon"],
     '--since is a time such as 2026-11-25T08:00:00Z, or a length such as 30m, 12h, 7d; got "soon".',
   ],
-  [["enqueue", "order.ship"], "--payload is missing: npx millrace enqueue order.ship --payload '{…}'"],
+  [["enqueue", "order.ship"], "--payload is missing: The payload, by the schema of the command."],
   [["enqueue", "order.ship", "--payload", "{order: 7}"], "--payload is not valid JSON: "],
   [["enqueue", "order.ship", "--payload", "@nowhere.json"], "--payload: nowhere.json cannot be read: "],
   [["enqueue", "order.ship", "--payload", "{}", "--key", "ü"], "--key is 1 to 500 printable ASCII characters."],

@@ -21,7 +21,7 @@ export const OPERATIONS = JSON.parse(readFileSync(new URL("operate/operations.js
 /** The nouns, each with its verbs; those without verbs with their purpose. */
 export function nounLines() {
   /** @type {Record<string, string>} */
-  const nouns = { enqueue: "send a command, and wait for its run" };
+  const nouns = {};
   for (const { command, does } of OPERATIONS) {
     const [noun, verb = does.toLowerCase()] = command.split(" ");
     nouns[noun] = noun in nouns ? `${nouns[noun]}, ${verb}` : verb;

@@ -1,6 +1,7 @@
-import type { Instance, InstanceDetail, Letter } from "./api.ts";
+import type { Accepted, Checked, Instance, InstanceDetail, Letter } from "./api.ts";
 import type { Asked, Option } from "./arguments.ts";
 import { correctLetter, type Replayed, sayLetter, sayReplayed } from "./dead-letters.ts";
+import { sayAccepted, sayChecked } from "./enqueue.ts";
 import { sayInstance, whyOf } from "./instance-words.ts";
 import type { Shown } from "./list.ts";
 import { sayJson } from "./words.ts";
@@ -10,6 +11,10 @@ interface Comfort extends Shown {
   readonly options?: Readonly<Record<string, Option>>;
   /** The status of the instance after the action. The option `--wait` exists only for an action that has this field. */
   readonly ends?: Instance["status"];
+  /** The operation that `--dry-run` calls instead, if the operation has no dry run. */
+  readonly checkedBy?: string;
+  /** True for a POST that may be repeated: a repeat has no second effect. */
+  readonly isSafe?: true;
   /** Changes the request body before it is sent. */
   readonly correct?: (body: Record<string, unknown>, asked: Asked, ids: readonly string[]) => Promise<void>;
   /** Prints the answer of the operation. */
@@ -25,9 +30,14 @@ export const COMFORTS: Readonly<Record<string, Comfort>> = {
       effects: ["confirm", "reject", "retry"],
       approvals: ["approve", "reject"],
       schedules: ["run"],
-      commands: ["send"],
     }).flatMap(([noun, verbs]) => verbs.map((verb) => [`${noun} ${verb}`, { ends: "complete" }])),
   ),
+  enqueue: {
+    options: { "dry-run": { says: "print the result, without sending" } },
+    ...{ ends: "complete", checkedBy: "catalog check", isSafe: true },
+    says: (accepted: Accepted) => sayAccepted(accepted),
+  },
+  "catalog check": { isSafe: true, says: (checked: Checked) => sayChecked(checked) },
   "instances cancel": { ends: "terminated" },
   "instances undo": { ends: "terminated" },
   "instances list": { columns: ["id", "status", "workflow", "subject", "accepted_at"], why: (row) => whyOf(row as unknown as Instance) },

@@ -1,11 +1,12 @@
 import { PLAN_VERDICTS } from "../../src/contract/plan-verdicts.ts";
 import type { Problem } from "../api-client.ts";
 import { Misuse, Refusal } from "../command.ts";
+import { OPERATIONS } from "../names.js";
 import { oneLine, paint, say, tableLines } from "../terminal.ts";
 import type { RetryAnswer } from "./api.ts";
 import { type Asked, COMMON, callOf, type Option, type Verb } from "./arguments.ts";
 import { COMFORTS } from "./comforts.ts";
-import { WAIT, waitFor } from "./follow.ts";
+import { NOT_COME_TO_IT, WAIT, waitFor } from "./follow.ts";
 import { instanceId, type Page, sayFacts, sayPage, timeOf } from "./list.ts";
 import type { Field, Operation } from "./operations.ts";
 import { problemLines } from "./refusal.ts";
@@ -42,9 +43,9 @@ function isOfInstance({ path }: Operation): boolean {
   return path.startsWith("/v1/instances/{id}");
 }
 
-/** True for a field that the user types as an argument without an option name: a path parameter, or the text of a search. */
+/** True for a field that the user types without an option name: a path parameter, the text of a search, or the type of a message. */
 function isArgument({ name, in: place, needed }: Field): boolean {
-  return place === "path" || (place === "query" && needed === true && name !== "reason");
+  return place === "path" || (needed === true && (place === "query" ? name !== "reason" : name === "type"));
 }
 
 /** True for a field that has its own option. A body field that has the same name as a common option can only be set with `--body`. */
@@ -53,7 +54,7 @@ function isOption(field: Field): boolean {
 }
 
 function optionOf({ name }: Pick<Field, "name">): string {
-  return name.replaceAll("_", "-");
+  return name.replaceAll("_", "-").replace(/^idempotency-/, "");
 }
 
 function described({ type, needed, values, says = "" }: Field): Option {
@@ -64,17 +65,22 @@ function described({ type, needed, values, says = "" }: Field): Option {
 
 async function run(operation: Operation, asked: Asked): Promise<number> {
   const { command, method, page, done } = operation;
-  const { ends, correct, says } = COMFORTS[command] ?? {};
+  const { ends, correct, says, checkedBy, isSafe } = COMFORTS[command] ?? {};
   const { api, isJson } = asked;
+  const check = asked.isSet("dry-run") ? OPERATIONS.find((one) => one.command === checkedBy) : undefined;
+  if (check) return run(check, asked);
   const isAll = page !== undefined && asked.isSet("all");
   const { ids, query, body, headers } = await requestOf(operation, asked);
   const isDryRun = body.dry_run === true;
   if (isAll && !query.has("limit")) query.set("limit", String(page));
   await correct?.(body, asked, ids);
   const at = () => [pathOf(operation.path, ids), ...(query.size === 0 ? [] : [query])].join("?");
-  const isSafe = method === "GET" || isDryRun || headers !== undefined;
-  const sent = { method, path: at(), isSafe, ...(operation.hasBody && { body }), ...(headers && { headers }) };
-  const answer = (await api.send<Answer | string | undefined>(sent)) ?? {};
+  const answer =
+    (await api.send<Answer | string | undefined>({
+      ...{ method, path: at(), isSafe: isSafe === true || method === "GET" || isDryRun || headers !== undefined },
+      ...(operation.hasBody && { body }),
+      ...(headers && { headers }),
+    })) ?? {};
   if (typeof answer === "string") {
     say(answer.trimEnd());
     return 0;
@@ -86,18 +92,27 @@ async function run(operation: Operation, asked: Asked): Promise<number> {
     all.next_cursor = next_cursor;
   }
   if (done !== undefined && !isDryRun && !says) tell(`${done}.`);
-  const instance = String(answer.instance_id ?? ids[0]);
-  if (ends && !isDryRun && asked.isSet("wait")) return waitFor(asked, instance, ends);
-  if (isJson) sayJson(answer);
-  else if (typeof answer.refused === "object" && answer.refused !== null)
-    throw new Refusal(["It would be refused.", ...problemLines(answer.refused as Problem)].join("\n"));
-  else if (isDryRun) sayDryRun(answer);
-  else if (says) await says(answer as never, asked);
-  else if (Array.isArray(answer.items)) sayPage(answer as unknown as Page, operation, COMFORTS[command]);
-  else sayFacts(answer);
-  if (ends && !isDryRun && !isJson) tell(`Result: ${callOf("instances tail", instance)}`);
-  return answer.refused ? 1 : 0;
+  const [ended, instance] = [isDryRun ? undefined : ends, String(answer.instance_id ?? ids[0])];
+  const waits = ended !== undefined && asked.isSet("wait");
+  if (isJson && !waits) sayJson(answer);
+  if (!isJson) {
+    if (typeof answer.refused === "object" && answer.refused !== null)
+      throw new Refusal(["It would be refused.", ...problemLines(answer.refused as Problem)].join("\n"));
+    if (isDryRun) sayDryRun(answer);
+    else if (says) await says(answer as never, asked);
+    else if (Array.isArray(answer.items)) sayPage(answer as unknown as Page, operation, COMFORTS[command]);
+    else if (!waits) sayFacts(answer);
+  }
+  if (ended === undefined) return answer.refused || answer.outcome === "reused" ? 1 : 0;
+  if (waits) return waitFor(asked, instance, ended);
+  const isHeld = HELD_UP.has(answer.instance_status);
+  const next = isHeld ? "It does not continue automatically. For the reason and the next command" : "Result";
+  if (!isJson) tell(`${next}: ${callOf(`instances ${isHeld ? "show" : "tail"}`, instance)}`);
+  return isHeld ? NOT_COME_TO_IT : 0;
 }
+
+/** The statuses of an instance that has ended without success or waits for an operator. */
+const HELD_UP: ReadonlySet<unknown> = new Set(["errored", "terminated", "dead", "skipped", "in_doubt", "paused"]);
 
 interface Typed {
   /** The typed values of the parameters in the operation's path. */
@@ -116,13 +131,14 @@ async function requestOf(operation: Operation, asked: Asked): Promise<Typed> {
   let headers: Record<string, string> | undefined;
   for (const field of fields) {
     const { name, in: place, needed } = field;
+    const option = optionOf(field);
     const value = isArgument(field) ? words.shift() : await typedValue(field, asked, body);
     if (place === "path") ids.push(await ofInstance(asked, isOfInstance(operation) && ids.length === 0, String(value)));
     else if (place === "body") Object.assign(body, value !== undefined && { [name]: value });
-    else if (place === "header") headers = value === undefined ? headers : { [name]: quoted(String(value)) };
+    else if (place === "header") headers = value === undefined ? headers : { [name]: quoted(option, String(value)) };
     else if (value !== undefined) query.set(name, await ofInstance(asked, name === "instance", String(value)));
     if (needed && value === undefined && !(place === "body" && name in body))
-      throw new Misuse(`--${optionOf(field)} is missing: ${describedAs(field)}`);
+      throw new Misuse(`--${option} is missing: ${describedAs(field)}`);
   }
   return { ids, query, body, ...(headers && { headers }) };
 }
@@ -172,8 +188,9 @@ function pathOf(path: string, ids: readonly string[]): string {
   return path.replaceAll(/\{\w+\}/g, () => encodeURIComponent(rest.shift() ?? ""));
 }
 
-/** Writes a key as an RFC 8941 string, so that a comma or a quote does not end the key. */
-export function quoted(key: string): string {
+/** Writes a key as an RFC 8941 string, so that a comma or a quote does not end the key. Errors: a `Misuse` for other characters. */
+function quoted(option: string, key: string): string {
+  if (!/^[\x20-\x7e]{1,500}$/.test(key)) throw new Misuse(`--${option} is 1 to 500 printable ASCII characters.`);
   return `"${key.replaceAll(/["\\]/g, "\\$&")}"`;
 }
 

@@ -1,6 +1,5 @@
 import { OPERATIONS } from "../names.js";
 import { NO_VERB, type Noun } from "./arguments.ts";
-import { enqueue } from "./enqueue.ts";
 import { tail } from "./follow.ts";
 import { verbOf } from "./generic.ts";
 import type { Operation } from "./operations.ts";
@@ -17,4 +16,4 @@ export function nounsOf(operations: readonly Operation[]): Record<string, Noun> 
 const engine = nounsOf(OPERATIONS);
 
 /** The nouns of the CLI commands for the engine's operations. */
-export const NOUNS: Readonly<Record<string, Noun>> = { enqueue, ...engine, instances: { ...engine.instances, tail } };
+export const NOUNS: Readonly<Record<string, Noun>> = { ...engine, instances: { ...engine.instances, tail } };

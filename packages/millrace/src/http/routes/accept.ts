@@ -120,7 +120,7 @@ function resultsOf<Shape extends z.ZodRawShape>(shape: Shape, id: string) {
 }
 
 export const accepting = [
-  operation("post", "/v1/commands", "acceptCommand", "commands send", {
+  operation("post", "/v1/commands", "acceptCommand", "enqueue", {
     summary: "Accept a command",
     description: [
       "Accepts a command. 202 means that its row is committed: exactly one instance performs it.",
