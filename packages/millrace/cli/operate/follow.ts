@@ -1,10 +1,11 @@
+import type { StepEvent } from "../../src/http/routes/streams.ts";
 import { oneLine, say } from "../terminal.ts";
 import type { Instance, InstanceDetail } from "./api.ts";
 import { type Asked, callOf, type Verb } from "./arguments.ts";
 import { heardOf, type StreamEvent } from "./events.ts";
 import { nextLines, standing } from "./instance-words.ts";
 import { instanceId } from "./list.ts";
-import { progressLine, type StepEvent, type StepProgress, StepTeller } from "./step-words.ts";
+import { progressLine, type StepProgress, StepTeller } from "./step-words.ts";
 import { sayJson, shownJson, tell } from "./words.ts";
 
 /** The exit code of `--wait` if the run ended without success or waits for an operator. */

@@ -1,28 +1,8 @@
+import type { StepEvent } from "../../src/http/routes/streams.ts";
 import { oneLine } from "../terminal.ts";
 import type { Instance } from "./api.ts";
 import { callOf } from "./arguments.ts";
 import { lasting, moment } from "./words.ts";
-
-export interface StepEvent {
-  type: string;
-  step: string;
-  /** Distinguishes several steps of a run that have the same name. */
-  count: number;
-  at: string;
-  attempt?: number;
-  /** For a failed attempt: the maximum number of attempts, including the first attempt. Null if unknown. */
-  max_attempts?: number | null;
-  /** For a completed attempt: the status of the step, if the step is not done. */
-  state?: "in_doubt" | "paused" | "stopped" | "waiting";
-  error?: { name: string; message: string } | null;
-  /** Delay before the next attempt in ms. Null if no further attempt follows. */
-  retry_delay_ms?: number | null;
-  until?: string | null;
-  event_type?: string | null;
-  subject?: string | null;
-  approval_id?: string | null;
-  child_id?: string | null;
-}
 
 export type StepProgress = Omit<NonNullable<Instance["progress"]>, "at">;
 

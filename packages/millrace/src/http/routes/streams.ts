@@ -232,6 +232,9 @@ function heardOf(context: Context<HttpEnv>): Heard {
   return { place: { at, eventId, inline: { at: inlineAt, nth } }, stand, hasEnded: end !== undefined };
 }
 
+/** The data of an event `step`. `count` distinguishes several steps of a run that have the same name. */
+export type StepEvent = ReturnType<typeof stepView>;
+
 /** The view of a step event in the stream, without input and output. */
 function stepView({ event, awaited, end, maxAttempts }: HeardStep, hide: Hide) {
   const { type, timestamp: at } = event;
