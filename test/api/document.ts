@@ -33,7 +33,8 @@ interface Document {
  */
 export async function undocumented(sent: Sent, answer: Answer): Promise<string[]> {
   const { pathname, searchParams } = new URL(sent.path, "http://localhost");
-  if (pathname === "/openapi.json") return [];
+  // The document contains no pages of the console.
+  if (pathname === "/openapi.json" || (sent.method === "GET" && /^\/console(\/|$)/.test(pathname) && answer.status < 400)) return [];
   loaded ??= load();
   const document = await loaded;
   if (!document) return [];
@@ -158,7 +159,7 @@ async function load(): Promise<Document | undefined> {
 
 /** Only the path of a published page contains slashes. */
 function patternOf(path: string): RegExp {
-  const segment = ["/pages/{path}", "/console/{path}"].includes(path) ? ".+" : "[^/]+";
+  const segment = path === "/pages/{path}" ? ".+" : "[^/]+";
   return new RegExp(`^${path.replaceAll(".", "\\.").replaceAll(/\{(\w+)\}/g, `(?<$1>${segment})`)}$`);
 }
 

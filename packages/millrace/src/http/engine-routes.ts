@@ -18,7 +18,7 @@ import type { Operation } from "./operation.ts";
 import { answererOf, HttpRefusal } from "./problem.ts";
 import { ENGINE_PROBLEMS, type Problems } from "./problems.ts";
 import { limitStrangers } from "./request-limits.ts";
-import { Routes, refuseUnreadable } from "./router.ts";
+import { Routes } from "./router.ts";
 import { accepting } from "./routes/accept.ts";
 import { audit, instanceActs } from "./routes/acts.ts";
 import { approvals } from "./routes/approvals.ts";
@@ -35,7 +35,7 @@ import { MCP_PATH, type McpServing, mcp } from "./routes/mcp.ts";
 import { problemsPage } from "./routes/problems-page.ts";
 import { schedules } from "./routes/schedules.ts";
 import { instanceStream, stream } from "./routes/streams.ts";
-import { minting, tokens } from "./routes/tokens.ts";
+import { consoleSignIn, minting, tokens } from "./routes/tokens.ts";
 import { workflows } from "./routes/workflows.ts";
 
 /** Additions of an app to the engine's routes. */
@@ -123,14 +123,16 @@ export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unma
     await next();
   });
   for (const known of ["/v1/*", METRICS_PATH, ...(loadMcp ? [MCP_PATH] : [])]) api.use(known, unstored, authenticate(scopes, schema));
-  api.use("/v1/*", refuseUnreadable);
 
   const add = ({ route, handler }: Operation) => api.openapi(route, handler);
   for (const one of [audit(verbs), minting(scopes), ...OPERATIONS]) add(one);
   for (const own of routes) api.route("/", own);
   if (loadMcp) add(mcp(loadMcp, async (request, { env }) => api.fetch(request, env)));
   add(problemsPage);
-  if (hasConsole) api.route("/", consolePage());
+  if (hasConsole) {
+    add(consoleSignIn);
+    api.route("/", consolePage());
+  }
   add(openApi(api.described, { groups, problems, scopes }));
   return api;
 }

@@ -20,7 +20,7 @@ export type { HttpEnv } from "./env.ts";
 export { engineRoutes } from "./lazy-routes.ts";
 export { needs } from "./operation.ts";
 export { HttpRefusal } from "./problem.ts";
-export { answers, createRoute, Routes, refuseUnreadable } from "./router.ts";
+export { answers, createRoute, Routes } from "./router.ts";
 export { type InboundSource, inboundRoutes } from "./routes/inbound.ts";
 export { answerHtml } from "./routes/problems-page.ts";
 export { pullRoutes } from "./routes/pull.ts";

@@ -152,7 +152,7 @@ export class Routes<E extends Env = Env, S extends Schema = BlankSchema, Base ex
 }
 
 /** A function that parses the query, the path and the headers of a request, in this order. */
-function readerOf({ method, path, request = {} }: Route): (asked: HonoRequest) => void {
+function readerOf({ method, path, security, request = {} }: Route): (asked: HonoRequest) => void {
   const { params, headers } = request;
   // A request with a misspelt filter would return an unfiltered list.
   const query = path.startsWith("/v1/") ? (request.query ?? z.object({})).strict() : request.query;
@@ -160,6 +160,7 @@ function readerOf({ method, path, request = {} }: Route): (asked: HonoRequest) =
   // Senders of webhooks choose their own headers. Other senders of this header expect that the request can be repeated.
   const refusesKey = method !== "get" && !path.startsWith("/inbound/") && !named.includes("idempotency-key");
   return (asked) => {
+    if (security.length > 0) refuseUnreadable(asked.url);
     if (refusesKey && asked.header("idempotency-key") !== undefined)
       throw invalidRequest([{ path: "Idempotency-Key", message: "is not read by this route: leave the header out" }]);
     if (query && (request.query || asked.url.includes("?"))) parse(asked, "query", query, sentOnce(asked.queries()));
@@ -185,16 +186,13 @@ function saidOnce(issue: Issue): Issue {
 
 /**
  * Refuses a URL that contains NUL, and a URL that is not percent-encoded UTF-8. A URL in another encoding could be read as a different URL.
- * Errors: `invalid_payload`.
  */
-export const refuseUnreadable: MiddlewareHandler = (context, next) => {
-  const { url } = context.req;
-  if (!/[%?]/.test(url)) return next();
+function refuseUnreadable(url: string): void {
+  if (!/[%?]/.test(url)) return;
   const { pathname, search } = new URL(url);
   const unreadable = [...(decoded(pathname) === undefined ? [{ path: "path", message: NOT_ENCODED }] : []), ...unreadableValues(search)];
   if (unreadable.length > 0) throw invalidRequest(unreadable.slice(0, 50));
-  return next();
-};
+}
 
 const NOT_ENCODED = "is not percent-encoded UTF-8: send the character % itself as %25";
 

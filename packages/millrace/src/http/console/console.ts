@@ -1,51 +1,18 @@
 import { randomBytes } from "node:crypto";
-import type { Context } from "hono";
+import { type Context, Hono } from "hono";
 import { html } from "hono/html";
-import * as z from "zod";
 import type { HttpEnv } from "../env.ts";
-import { HttpRefusal, problems } from "../problem.ts";
-import { createRoute, Routes } from "../router.ts";
-import { consoleSignIn } from "../routes/tokens.ts";
+import { HttpRefusal } from "../problem.ts";
 import { script, style } from "./built.js";
 
 const CONSOLE_PATH = "/console";
 const ASSETS = `${CONSOLE_PATH}/assets/`;
 
-const show = createRoute({
-  method: "get",
-  path: CONSOLE_PATH,
-  operationId: "showConsole",
-  summary: "Show the console",
-  description: "Serves the operator console as an HTML page. Sign in with a token or a sign-in link.",
-  security: [],
-  responses: { 200: { description: "A page", content: { "text/html": { schema: z.string() } } }, ...problems() },
-});
-
-const showBelow = createRoute({
-  method: "get",
-  path: `${CONSOLE_PATH}/{path}`,
-  operationId: "showConsoleAt",
-  summary: "Show a screen or an asset of the console",
-  description: "Serves the same HTML page for every path, so that each screen has a URL. Script and style are under `assets/`.",
-  security: [],
-  request: { params: z.object({ path: z.string() }) },
-  responses: {
-    200: {
-      description: "The HTML page, the script or the style",
-      content: { "text/html": { schema: z.string() }, "text/javascript": { schema: z.string() }, "text/css": { schema: z.string() } },
-    },
-    ...problems("route_not_found"),
-  },
-});
-
-/** The console's page and files, which need no token, because they contain no data. */
-export function consolePage(): Routes<HttpEnv> {
-  const routes = new Routes<HttpEnv>();
-  routes.openapi(consoleSignIn.route, consoleSignIn.handler);
-  routes.openapi(show, answerShell);
-  // This route is described separately from its handler, because OpenAPI cannot describe a parameter with slashes.
-  routes.described.routes.push(showBelow);
-  routes.get(`${CONSOLE_PATH}/:path{.*}`, (context) => (context.req.path.startsWith(ASSETS) ? answerAsset(context) : answerShell(context)));
+/** The console's page and files, which need no token, because they contain no data. Each screen has a URL with the same page. */
+export function consolePage(): Hono<HttpEnv> {
+  const routes = new Hono<HttpEnv>();
+  routes.get(`${ASSETS}*`, answerAsset);
+  routes.get(`${CONSOLE_PATH}/*`, answerShell);
   return routes;
 }
 
