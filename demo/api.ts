@@ -1,6 +1,6 @@
 import { apiOf, askerOf, type Output } from "../packages/millrace/cli/api-client.ts";
 import { Refusal } from "../packages/millrace/cli/command.ts";
-import type { EngineApi } from "../packages/millrace/src/http/engine-routes.ts";
+import type { ApiOf, EngineApi } from "../packages/millrace/src/http/engine-routes.ts";
 import type { articles } from "../src/api/articles.ts";
 import type { brandCycles } from "../src/api/brand-cycles.ts";
 import type { brands } from "../src/api/brands.ts";
@@ -10,12 +10,12 @@ export type Step = Listed<Output<EngineApi, "/v1/instances/:id/steps", "$get">>;
 export type EmittedMessage = Listed<Output<EngineApi, "/v1/instances/:id/events", "$get">>;
 type RetryPlan = Extract<Output<EngineApi, "/v1/instances/:id/retry", "$post">, { effects: unknown }>;
 
-type Brands = ReturnType<typeof brands>;
+type Brands = ApiOf<(typeof brands)[number]>;
 type BrandState = Output<Brands, "/v1/brands/:brand", "$get">;
-export type Article = Output<ReturnType<typeof articles>, "/v1/articles/:id", "$get">;
+export type Article = Output<ApiOf<(typeof articles)[number]>, "/v1/articles/:id", "$get">;
 type Settings = Output<Brands, "/v1/brands/:brand", "$put">;
 type DecisionPage = Output<Brands, "/v1/brands/:brand/decisions", "$get">;
-type CycleState = Output<ReturnType<typeof brandCycles>, "/v1/brands/:brand/cycles/:cycle", "$get">;
+type CycleState = Output<ApiOf<(typeof brandCycles)[number]>, "/v1/brands/:brand/cycles/:cycle", "$get">;
 export type Decision = DecisionPage["items"][number];
 
 /** A rule that makes an embedded upstream fail. With `remaining: null`, the upstream fails until the rule is removed. */

@@ -7,7 +7,7 @@ import { app } from "../src/catalog.ts";
  */
 export async function openApi(): Promise<unknown> {
   const none = { DB: {}, PAYLOADS: {}, RECORDER: {}, KEEPER: {}, MILLRACE_KEY: "0".repeat(64) };
-  const answer = await builtRoutes(app, ownRoutes(app), new WeakSet()).request("/openapi.json", {}, none);
+  const answer = await builtRoutes(app, ownRoutes(), new WeakSet()).request("/openapi.json", {}, none);
   if (!answer.ok) throw new Error(`GET /openapi.json: ${answer.status} ${await answer.text()}`);
   return answer.json();
 }

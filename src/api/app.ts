@@ -35,28 +35,17 @@ import { webhookSecrets } from "./webhook-secrets.ts";
 import { webhooks } from "./webhooks.ts";
 
 export function createApi(catalog: Catalog): Hono<HttpEnv> {
-  return engineRoutes(catalog, ownRoutes(catalog));
+  return engineRoutes(catalog, ownRoutes());
 }
 
 /** This deployment's own routes, groups, problems and scopes. */
-export function ownRoutes(catalog: Catalog): EngineRoutesOptions {
-  const platform = [facts(), ledgers(), projections(catalog), batches(catalog), batchReports()];
-  const derived = [qualificationRules(), budgets(catalog), contacts(catalog), tenant(catalog)];
-  const hooks = [webhooks(catalog), webhookSecrets(), webhookDeliveries(catalog), webhookRedeliveries(catalog), describedDeliveries()];
-  const growth = [
-    brands(),
-    brandCycles(),
-    articles(catalog),
-    articleEdits(catalog),
-    research(catalog),
-    textUsages(),
-    syndication(),
-    crmSyncs(),
-    crmLinks(),
-    crmHooks(catalog),
-  ];
+export function ownRoutes(): EngineRoutesOptions {
+  const platform = [facts, ledgers, projections, batches, batchReports];
+  const derived = [qualificationRules, budgets, contacts, tenant];
+  const hooks = [webhooks, webhookSecrets, webhookDeliveries, webhookRedeliveries, describedDeliveries()];
+  const growth = [brands, brandCycles, articles, articleEdits, research, textUsages, syndication, crmSyncs, crmLinks, crmHooks];
   return {
-    routes: [...platform, ...derived, ...hooks, ...growth, landing(catalog), pages(), embedded()],
+    routes: [...platform, ...derived, ...hooks, ...growth, landing, pages(), embedded],
     groups: GROUPS,
     problems: PROBLEMS,
     scopes: OWN_SCOPES,

@@ -1,7 +1,6 @@
 import { atomically, MillraceError } from "millrace";
-import { answers, bodies, createRoute, HttpRefusal, needs, Routes } from "millrace/http";
+import { bodies, HttpRefusal } from "millrace/http";
 import { auditLate, type Token } from "millrace/operate";
-import type { Catalog } from "millrace/worker";
 import * as z from "zod";
 import { PAGE_HEADERS } from "../embedded/pages.ts";
 import { ARTICLE_LIMITS } from "../systems/content/article-answer.ts";
@@ -12,7 +11,7 @@ import { pageOf } from "../systems/content/page.ts";
 import { brandSite } from "../systems/content/sites.ts";
 import { owned } from "./articles.ts";
 import type { ApiEnv } from "./env.ts";
-import { problems } from "./problems.ts";
+import { operation } from "./operation.ts";
 
 /** Maximum size of a request. The limit has room for an article of 100,000 characters in any language, escaped as JSON. */
 const MAX_BODY_BYTES = 1024 * 1024;
@@ -42,72 +41,49 @@ const EditedSchema = z.object({
   instance_id: z.string().nullable().meta({ description: "The instance that puts the page again; null if the article is not published." }),
 });
 
-const id = z.object({ id: z.string() });
-
-const preview = createRoute({
-  method: "get",
-  path: "/v1/articles/{id}/preview",
-  operationId: "previewArticle",
-  command: "articles preview",
-  summary: "Preview the page of an article",
-  description:
-    "Returns the page as its publication on the first site would make it now, in any status. The page runs no script (`Content-Security-Policy: sandbox`), and search engines must not index it.",
-  ...needs("read"),
-  request: { params: id },
-  responses: {
-    200: { description: "The page", content: { "text/html": { schema: z.string() } } },
-    ...problems("unauthorized", "forbidden", "article_not_found"),
-  },
-});
-
-const edit = createRoute({
-  method: "patch",
-  path: "/v1/articles/{id}",
-  operationId: "editArticle",
-  command: "articles edit",
-  summary: "Edit an article",
-  description:
-    "Changes the text of a draft or of an unpublished article; a pending approval then publishes the new text. With `update`, the edit also changes a published article: its pages are put again at the same URLs, on each site where it is published, without a new post. A rejected article cannot be edited.",
-  ...needs("operate"),
-  request: {
-    params: id,
-    headers: z.object({
-      "if-match": z.string().optional().meta({ description: "The revision of the article that the edit is based on.", example: '"1"' }),
-    }),
-    body: bodies.json(editSchema),
-  },
-  responses: {
-    200: answers("The edit", EditedSchema),
-    ...problems(...bodies.refusals, "article_not_found", "invalid_transition", "revision_conflict"),
-  },
-});
-
-export function articleEdits(catalog: Catalog) {
-  return new Routes<ApiEnv>()
-    .openapi(preview, async ({ env, req, var: { caller } }) => {
-      const { id } = await owned(env, caller, req.valid("param").id);
-      const article = await loadArticle(env.DB, { tenantId: caller.tenantId, id });
+export const articleEdits = [
+  operation("get", "/v1/articles/{id}/preview", "previewArticle", "articles preview", {
+    summary: "Preview the page of an article",
+    description:
+      "Returns the page as its publication on the first site would make it now, in any status. The page runs no script (`Content-Security-Policy: sandbox`), and search engines must not index it.",
+    answer: { 200: { description: "The page", content: { "text/html": { schema: z.string() } } } },
+    problems: ["article_not_found"],
+    async run({ env, by, param }) {
+      const { id } = await owned(env, by, param.id);
+      const article = await loadArticle(env.DB, { tenantId: by.tenantId, id });
       const { document } = pageOf(article, await brandSite(env.DB, article), env);
       return new Response(document, {
         headers: { ...PAGE_HEADERS, ...PREVIEW_HEADERS, "content-type": "text/html; charset=utf-8" },
       });
-    })
-    .openapi(edit, async ({ env, req, var: { caller }, json }) => {
-      const asked = await bodies.read(req, editSchema, { maxBytes: MAX_BODY_BYTES });
-      const { revision: said, update, reason, key_points: keyPoints, ...texts } = asked;
-      const based = said ?? revisionIn(req.header("if-match"));
+    },
+  }),
+  operation("patch", "/v1/articles/{id}", "editArticle", "articles edit", {
+    summary: "Edit an article",
+    description:
+      "Changes the text of a draft or of an unpublished article; a pending approval then publishes the new text. With `update`, the edit also changes a published article: its pages are put again at the same URLs, on each site where it is published, without a new post. A rejected article cannot be edited.",
+    headers: {
+      "if-match": z.string().optional().meta({ description: "The revision of the article that the edit is based on.", example: '"1"' }),
+    },
+    body: editSchema,
+    limits: { maxBytes: MAX_BODY_BYTES },
+    answer: ["The edit", EditedSchema],
+    problems: ["article_not_found", "invalid_transition", "revision_conflict"],
+    async run({ env, by, catalog, param, body, context }) {
+      const { revision: said, update, reason, key_points: keyPoints, ...texts } = body;
+      const based = said ?? revisionIn(context.req.header("if-match"));
       if (based === undefined) throw bodies.invalid([{ path: "revision", message: "is missing: name the revision that you have read" }]);
       const change = { ...texts, ...(keyPoints && { keyPoints }) };
       if (Object.keys(change).length === 0)
         throw bodies.invalid([{ path: "", message: "changes nothing: pass title, description, body or key_points" }]);
-      const article = await owned(env, caller, req.valid("param").id);
+      const article = await owned(env, by, param.id);
       if (article.revision !== based) throw changed(article, based);
-      if (article.status === "rejected" || (article.status === "published" && !update)) throw await refused(env, caller, article, reason);
-      const edited = await editArticle(env, catalog, caller, article, change, reason);
-      if (!edited) throw changed(await owned(env, caller, article.id), based);
-      return json({ revision: edited.revision, action_id: edited.actionId, instance_id: edited.instanceId }, 200);
-    });
-}
+      if (article.status === "rejected" || (article.status === "published" && !update)) throw await refused(env, by, article, reason);
+      const edited = await editArticle(env, catalog, by, article, change, reason);
+      if (!edited) throw changed(await owned(env, by, article.id), based);
+      return { revision: edited.revision, action_id: edited.actionId, instance_id: edited.instanceId };
+    },
+  }),
+];
 
 /** Search engines must not list a draft. Caches store no response of the API. */
 const PREVIEW_HEADERS = { "x-robots-tag": "noindex" };

@@ -1,5 +1,5 @@
 import { atomically, errors, ids, MillraceError } from "millrace";
-import { answers, bodies, createRoute, HttpRefusal, needs, pages, Routes, times } from "millrace/http";
+import { bodies, HttpRefusal, pages, times } from "millrace/http";
 import { approvals, auditLate, type Instance, instances, type Token } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
@@ -9,7 +9,7 @@ import { type ArticleRow, findArticle, listArticles } from "../systems/content/a
 import { askToPublish, askToUnpublish } from "../systems/content/ask.ts";
 import { type OnSite, whereIs } from "../systems/content/where.ts";
 import type { ApiEnv } from "./env.ts";
-import { problems } from "./problems.ts";
+import { operation } from "./operation.ts";
 
 const STATUSES = ["draft", "published", "unpublished", "rejected"] as const;
 
@@ -76,8 +76,6 @@ const ArticleDetailSchema = ArticleSchema.extend({
   posts: z.array(PostSchema).meta({ description: "The article's posts: on its brand's accounts, and where it was announced." }),
 }).meta({ id: "ArticleDetail" });
 
-const id = z.object({ id: z.string() });
-
 const targeted = bodies.reasoned.extend({
   site: targetName.optional().meta({ description: "The site. Default: all sites of the brand." }),
 });
@@ -90,80 +88,29 @@ const MovedSchema = z.object({
     .meta({ description: "The action and its instance for each site; `action_id` and `instance_id` repeat those of the first site." }),
 });
 
-const list = createRoute({
-  method: "get",
-  path: "/v1/articles",
-  operationId: "listArticles",
-  command: "articles list",
-  summary: "List articles, newest first",
-  description: "Returns the articles of your tenant with their state.",
-  ...needs("read"),
-  request: { query: z.strictObject({ brand: z.string().optional(), status: z.enum(STATUSES).optional(), ...pages.query }) },
-  responses: {
-    200: answers("A page of articles", pages.schema(ArticleSchema)),
-    ...problems("unauthorized", "forbidden", "invalid_payload"),
-  },
-});
-
-const show = createRoute({
-  method: "get",
-  path: "/v1/articles/{id}",
-  operationId: "getArticle",
-  command: "articles show",
-  summary: "Get an article",
-  description: "Returns the text of the article, its open question and the instance that works on it.",
-  ...needs("read"),
-  request: { params: id },
-  responses: { 200: answers("The article", ArticleDetailSchema), ...problems("unauthorized", "forbidden", "article_not_found") },
-});
-
-const unpublish = createRoute({
-  method: "post",
-  path: "/v1/articles/{id}/unpublish",
-  operationId: "unpublishArticle",
-  command: "articles unpublish",
-  summary: "Unpublish an article",
-  description:
-    "Removes the article's page from a site, or from all sites: undoes the instance that published it there. If that instance was pruned, a `content.unpublish` command removes the page. The article's entries in index and feed are removed too. Social posts about the article remain.",
-  ...needs("operate"),
-  request: { params: id, body: bodies.json(targeted) },
-  responses: {
-    202: answers("The page will be removed", MovedSchema),
-    ...problems(...bodies.refusals, "article_not_found", "invalid_transition"),
-  },
-});
-
-const publish = createRoute({
-  method: "post",
-  path: "/v1/articles/{id}/publish",
-  operationId: "publishArticle",
-  command: "articles publish",
-  summary: "Publish an article again",
-  description:
-    "Publishes an article on a site, or on all sites of its brand where it has no page: retries the failed or undone instance for the site. If the page was removed without an undo of that instance, a command publishes the page. A new article is published by its chain of workflows or by the approval.",
-  ...needs("operate"),
-  request: { params: id, body: bodies.json(targeted) },
-  responses: {
-    202: answers("The page will be published", MovedSchema),
-    ...problems(...bodies.refusals, "article_not_found", "instance_not_found", "invalid_transition"),
-  },
-});
-
-export function articles(catalog: Catalog) {
-  return new Routes<ApiEnv>()
-    .openapi(list, async ({ env, req, var: { caller }, json }) =>
-      json(pages.of(await listArticles(env.DB, caller.tenantId, req.valid("query")), articleView), 200),
-    )
-    .openapi(show, async ({ env, req, var: { caller }, json }) => {
-      const article = await owned(env, caller, req.valid("param").id);
-      const where = await whereIs(env.DB, caller.tenantId, article);
-      const publisher = publishInstance(caller, article.id);
+export const articles = [
+  operation("get", "/v1/articles", "listArticles", "articles list", {
+    summary: "List articles, newest first",
+    description: "Returns the articles of your tenant with their state.",
+    query: { brand: z.string().optional(), status: z.enum(STATUSES).optional(), ...pages.query },
+    answer: ["A page of articles", pages.schema(ArticleSchema)],
+    run: async ({ env, by, query }) => pages.of(await listArticles(env.DB, by.tenantId, query), articleView),
+  }),
+  operation("get", "/v1/articles/{id}", "getArticle", "articles show", {
+    summary: "Get an article",
+    description: "Returns the text of the article, its open question and the instance that works on it.",
+    answer: ["The article", ArticleDetailSchema],
+    problems: ["article_not_found"],
+    async run({ env, by, param }) {
+      const article = await owned(env, by, param.id);
+      const where = await whereIs(env.DB, by.tenantId, article);
+      const publisher = publishInstance(by, article.id);
       const [generate, publish, { items: open }, sites, accounts] = await Promise.all([
-        statusOf(env, caller, article.id),
-        statusOf(env, caller, publisher),
-        approvals.list(env, caller, { instance: publisher, state: "pending" }),
-        Promise.all(where.sites.map(async (one) => ({ ...one, instance: await statusOf(env, caller, one.instanceId) }))),
-        Promise.all(where.accounts.map(async (one) => ({ ...one, instance: await statusOf(env, caller, one.instanceId) }))),
+        statusOf(env, by, article.id),
+        statusOf(env, by, publisher),
+        approvals.list(env, by, { instance: publisher, state: "pending" }),
+        Promise.all(where.sites.map(async (one) => ({ ...one, instance: await statusOf(env, by, one.instanceId) }))),
+        Promise.all(where.accounts.map(async (one) => ({ ...one, instance: await statusOf(env, by, one.instanceId) }))),
       ]);
       const published_to = sites.map(({ site: { name, kind }, page, instance }) => ({
         site: name,
@@ -184,23 +131,40 @@ export function articles(catalog: Catalog) {
       }));
       const instances = { generate, publish, social: accounts[0]?.instance ?? null };
       const detail = { body: article.body, approval_id: open[0]?.id ?? null, instances, published_to, posts };
-      return json({ ...articleView(article), ...detail }, 200);
-    })
-    .openapi(unpublish, async ({ env, req, var: { caller }, json }) => {
-      const { reason, site } = await bodies.read(req, targeted);
-      const article = await ownedAs(env, caller, req.valid("param").id, "unpublish", reason, site);
-      const { sites } = await whereIs(env.DB, caller.tenantId, article);
+      return { ...articleView(article), ...detail };
+    },
+  }),
+  operation("post", "/v1/articles/{id}/unpublish", "unpublishArticle", "articles unpublish", {
+    summary: "Unpublish an article",
+    description:
+      "Removes the article's page from a site, or from all sites: undoes the instance that published it there. If that instance was pruned, a `content.unpublish` command removes the page. The article's entries in index and feed are removed too. Social posts about the article remain.",
+    body: targeted,
+    answer: ["The page will be removed", MovedSchema],
+    status: 202,
+    problems: ["article_not_found", "invalid_transition"],
+    async run({ env, by, catalog, param, body: { reason, site } }) {
+      const article = await ownedAs(env, by, param.id, "unpublish", reason, site);
+      const { sites } = await whereIs(env.DB, by.tenantId, article);
       const up = sites.filter((one) => one.page?.status === "published" && (site === undefined || one.site.name === site));
-      return json(await moved(up, (one) => takeDown(env, catalog, caller, article, one, reason)), 202);
-    })
-    .openapi(publish, async ({ env, req, var: { caller }, json }) => {
-      const { reason, site } = await bodies.read(req, targeted);
-      const article = await ownedAs(env, caller, req.valid("param").id, "publish", reason, site);
-      const { sites } = await whereIs(env.DB, caller.tenantId, article);
+      return moved(up, (one) => takeDown(env, catalog, by, article, one, reason));
+    },
+  }),
+  operation("post", "/v1/articles/{id}/publish", "publishArticle", "articles publish", {
+    summary: "Publish an article again",
+    description:
+      "Publishes an article on a site, or on all sites of its brand where it has no page: retries the failed or undone instance for the site. If the page was removed without an undo of that instance, a command publishes the page. A new article is published by its chain of workflows or by the approval.",
+    body: targeted,
+    answer: ["The page will be published", MovedSchema],
+    status: 202,
+    problems: ["article_not_found", "instance_not_found", "invalid_transition"],
+    async run({ env, by, catalog, param, body: { reason, site } }) {
+      const article = await ownedAs(env, by, param.id, "publish", reason, site);
+      const { sites } = await whereIs(env.DB, by.tenantId, article);
       const down = sites.filter((one) => one.page?.status !== "published" && (site === undefined || one.site.name === site));
-      return json(await putUp(env, catalog, caller, article, down, { reason, named: site !== undefined }), 202);
-    });
-}
+      return putUp(env, catalog, by, article, down, { reason, named: site !== undefined });
+    },
+  }),
+];
 
 type Env = ApiEnv["Bindings"];
 type Moved = { site: string; action_id: string; instance_id: string };

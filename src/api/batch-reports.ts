@@ -1,14 +1,14 @@
 import type { Context } from "hono";
 import { MillraceError } from "millrace";
-import { callers, createRoute, needs, Routes, streams } from "millrace/http";
+import { callers, streams } from "millrace/http";
 import * as z from "zod";
 import { type Batch, findBatch } from "../systems/batches/batch.ts";
 import { countFollower, FOLLOWED, hasEnded, seenAs } from "../systems/batches/follow.ts";
 import { FORMATS } from "../systems/batches/layout.ts";
 import { problemsFile, resultFile } from "../systems/batches/report.ts";
-import { batchOf, batchParams, batchView } from "./batch-view.ts";
+import { batchOf, batchView } from "./batch-view.ts";
 import type { ApiEnv } from "./env.ts";
-import { problems } from "./problems.ts";
+import { operation } from "./operation.ts";
 
 const TYPES = { csv: "text/csv; charset=utf-8", jsonl: "application/x-ndjson" } as const;
 const text = z.string();
@@ -17,55 +17,25 @@ const file = (description: string) => ({
   content: { "text/csv": { schema: text }, "application/x-ndjson": { schema: text } },
 });
 
-const errors = createRoute({
-  method: "get",
-  path: "/v1/batches/{id}/errors",
-  operationId: "getBatchErrors",
-  command: "batches errors",
-  summary: "Download the refused rows of a batch",
-  description: "Returns row, line, problem and the first characters of each refused row, in file order, as far as the batch has run.",
-  ...needs("read"),
-  request: { params: batchParams, query: z.strictObject({ format: z.enum(FORMATS).default("csv") }) },
-  responses: { 200: file("The report"), ...problems("unauthorized", "forbidden", "batch_not_found", "invalid_payload") },
-});
-
-const result = createRoute({
-  method: "get",
-  path: "/v1/batches/{id}/result",
-  operationId: "getBatchResult",
-  command: "batches result",
-  summary: "Download the result of a batch",
-  description: "Returns the rows of an export or the findings of a reconciliation, in the requested format.",
-  ...needs("read"),
-  request: { params: batchParams },
-  responses: { 200: file("The result"), ...problems("unauthorized", "forbidden", "batch_not_found", "invalid_transition") },
-});
-
-const stream = createRoute({
-  method: "get",
-  path: "/v1/batches/{id}/stream",
-  operationId: "followBatch",
-  summary: "Follow a batch as server-sent events",
-  description:
-    "The stream sends the events `progress` on every change, then `end`, each with the batch as data. With `Last-Event-ID` the stream continues after that event. The stream ends after at most a minute, or when the token becomes invalid: reconnect if it ends without `end`. A request with the id of the `end` event is answered with 204.",
-  ...needs("read"),
-  request: { params: batchParams, query: z.strictObject(streams.query), headers: streams.headers },
-  responses: {
-    200: streams.documented("Events"),
-    204: { description: "`Last-Event-ID` is the id of the `end` event" },
-    ...problems("unauthorized", "forbidden", "batch_not_found", "invalid_payload"),
-  },
-});
-
-export function batchReports() {
-  return new Routes<ApiEnv>()
-    .openapi(errors, async (context) => {
-      const { format } = context.req.valid("query");
-      const batch = await batchOf(context, context.req.valid("param").id);
-      return send(context, TYPES[format], problemsFile(context.env, batch, format), `${batch.batchId}-errors.${format}`);
-    })
-    .openapi(result, async (context) => {
-      const batch = await batchOf(context, context.req.valid("param").id);
+export const batchReports = [
+  operation("get", "/v1/batches/{id}/errors", "getBatchErrors", "batches errors", {
+    summary: "Download the refused rows of a batch",
+    description: "Returns row, line, problem and the first characters of each refused row, in file order, as far as the batch has run.",
+    query: { format: z.enum(FORMATS).default("csv") },
+    answer: { 200: file("The report") },
+    problems: ["batch_not_found"],
+    async run({ env, param, query: { format }, context }) {
+      const batch = await batchOf(context, param.id);
+      return send(context, TYPES[format], problemsFile(env, batch, format), `${batch.batchId}-errors.${format}`);
+    },
+  }),
+  operation("get", "/v1/batches/{id}/result", "getBatchResult", "batches result", {
+    summary: "Download the result of a batch",
+    description: "Returns the rows of an export or the findings of a reconciliation, in the requested format.",
+    answer: { 200: file("The result") },
+    problems: ["batch_not_found", "invalid_transition"],
+    async run({ env, param, context }) {
+      const batch = await batchOf(context, param.id);
       if (batch.operation === "import") {
         throw new MillraceError(
           "invalid_transition",
@@ -78,17 +48,27 @@ export function batchReports() {
           to: "complete",
         });
       }
-      return send(context, TYPES[batch.format], resultFile(context.env, batch), `${batch.batchId}.${batch.format}`);
-    })
-    .openapi(stream, async (context) => {
-      const batch = await batchOf(context, context.req.valid("param").id);
+      return send(context, TYPES[batch.format], resultFile(env, batch), `${batch.batchId}.${batch.format}`);
+    },
+  }),
+  operation("get", "/v1/batches/{id}/stream", "followBatch", undefined, {
+    summary: "Follow a batch as server-sent events",
+    description:
+      "The stream sends the events `progress` on every change, then `end`, each with the batch as data. With `Last-Event-ID` the stream continues after that event. The stream ends after at most a minute, or when the token becomes invalid: reconnect if it ends without `end`. A request with the id of the `end` event is answered with 204.",
+    query: streams.query,
+    headers: streams.headers.shape,
+    answer: { 200: streams.documented("Events"), 204: { description: "`Last-Event-ID` is the id of the `end` event" } },
+    problems: ["batch_not_found"],
+    async run({ env, param, context }) {
+      const batch = await batchOf(context, param.id);
       const seen = streams.heardLast(context);
       if (hasEnded(batch) && seen === seenAs(batch)) return context.body(null, 204);
       // A HEAD request asks only for the headers, so it is not counted as a follower.
-      if (context.req.method !== "HEAD") await countFollower(context.env, batch.tenantId);
+      if (context.req.method !== "HEAD") await countFollower(env, batch.tenantId);
       return streams.answer(context, () => followBatch(context, batch, seen));
-    });
-}
+    },
+  }),
+];
 
 /** Sends the changes of a batch after the state that the follower has seen, until the batch ends or is removed. */
 function followBatch(context: Context<ApiEnv>, first: Batch, seen: string | undefined): ReturnType<Parameters<typeof streams.answer>[1]> {

@@ -60,13 +60,13 @@ const formOf = (operation: "import" | "reconcile") =>
       message: "or `items` must be given, and not both",
     });
 
-export const uploadQuery = z.strictObject({
+export const uploadQuery = {
   operation: z.enum(["import", "reconcile"]).optional(),
   dataset: dataset.optional(),
   batch_id: name.optional(),
   formulas,
-});
-const uploadSchema = uploadQuery.extend({ operation: z.enum(["import", "reconcile"]), dataset, batch_id: name });
+};
+const uploadSchema = z.strictObject({ operation: z.enum(["import", "reconcile"]), dataset, batch_id: name, formulas });
 
 const requestSchema = z.discriminatedUnion("operation", [
   formOf("import"),

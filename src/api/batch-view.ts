@@ -43,8 +43,6 @@ export const BatchSchema = z
   })
   .meta({ id: "Batch" });
 
-export const batchParams = z.object({ id: z.string() });
-
 /** Returns a batch of the caller's tenant. Errors: `batch_not_found`, also for a batch of another tenant. */
 export async function batchOf(context: Context<ApiEnv>, id: string): Promise<Batch> {
   const batch = await findBatch(context.env.DB, context.var.caller.tenantId, id);

@@ -1,4 +1,4 @@
-import { answers, createRoute, HttpRefusal, needs, pages, Routes, times } from "millrace/http";
+import { HttpRefusal, pages, times } from "millrace/http";
 import { keysetPage } from "millrace/operate";
 import * as z from "zod";
 import { brandName, cycle, priority } from "../messages/brand.ts";
@@ -6,8 +6,7 @@ import type { CycleView } from "../systems/brand/brand-agent.ts";
 import { CYCLE_KEYWORD_STATES, type CycleRow } from "../systems/brand/cycles.ts";
 import { VERDICTS } from "../systems/brand/decide.ts";
 import { agentOf } from "./brand-agent.ts";
-import type { ApiEnv } from "./env.ts";
-import { problems } from "./problems.ts";
+import { operation } from "./operation.ts";
 
 /** A cycle's name, state and times. */
 export const cycleTimes = {
@@ -55,55 +54,42 @@ const CycleDetailSchema = CycleSchema.extend({
   ),
 }).meta({ id: "BrandCycleDetail" });
 
-const params = z.object({ brand: brandName });
 const PATH = "/v1/brands/{brand}/cycles";
-const REFUSALS = ["unauthorized", "forbidden", "invalid_payload", "brand_not_found"] as const;
 
-const cycles = createRoute({
-  method: "get",
-  path: PATH,
-  operationId: "listBrandCycles",
-  command: "brands cycles",
-  summary: "List the cycles of a brand, newest first",
-  description: "Returns each cycle with the states of its keywords by number. Ended cycles are kept for 90 days.",
-  ...needs("read"),
-  request: { params, query: z.strictObject(pages.query) },
-  responses: { 200: answers("A page of cycles", pages.schema(CycleSchema)), ...problems(...REFUSALS) },
-});
-
-const showCycle = createRoute({
-  method: "get",
-  path: `${PATH}/{cycle}`,
-  operationId: "getBrandCycle",
-  command: "brands cycle",
-  summary: "Get a cycle of a brand",
-  description:
-    "Returns whether the cycle is done, and the state of each keyword. A cycle is done when each keyword is published, rejected, failed or skipped. The event `brand.cycle_ended` is sent once at that time.",
-  ...needs("read"),
-  request: { params: params.extend({ cycle }) },
-  responses: { 200: answers("The cycle", CycleDetailSchema), ...problems(...REFUSALS, "cycle_not_found") },
-});
-
-export function brandCycles() {
-  return new Routes<ApiEnv>()
-    .openapi(cycles, async ({ env, req, var: { caller }, json }) => {
-      const agent = await agentOf(env, caller.tenantId, req.valid("param").brand);
+export const brandCycles = [
+  operation("get", PATH, "listBrandCycles", "brands cycles", {
+    summary: "List the cycles of a brand, newest first",
+    description: "Returns each cycle with the states of its keywords by number. Ended cycles are kept for 90 days.",
+    params: { brand: brandName },
+    query: pages.query,
+    answer: ["A page of cycles", pages.schema(CycleSchema)],
+    problems: ["brand_not_found"],
+    async run({ env, by, param, query }) {
+      const agent = await agentOf(env, by.tenantId, param.brand);
       const found = await keysetPage<CycleView>(
-        req.valid("query"),
+        query,
         ({ place }) => ({ at: place, id: "c" }),
         ({ at }, limit) => agent.cycles(at, limit),
       );
-      return json(pages.of(found, cycleView), 200);
-    })
-    .openapi(showCycle, async ({ env, req, var: { caller }, json }) => {
-      const { brand, cycle } = req.valid("param");
-      const agent = await agentOf(env, caller.tenantId, brand);
+      return pages.of(found, cycleView);
+    },
+  }),
+  operation("get", `${PATH}/{cycle}`, "getBrandCycle", "brands cycle", {
+    summary: "Get a cycle of a brand",
+    description:
+      "Returns whether the cycle is done, and the state of each keyword. A cycle is done when each keyword is published, rejected, failed or skipped. The event `brand.cycle_ended` is sent once at that time.",
+    params: { brand: brandName, cycle },
+    answer: ["The cycle", CycleDetailSchema],
+    problems: ["brand_not_found", "cycle_not_found"],
+    async run({ env, by, param: { brand, cycle } }) {
+      const agent = await agentOf(env, by.tenantId, brand);
       const found = await agent.cycle(cycle);
       if (!found)
         throw new HttpRefusal("cycle_not_found", `The brand ${brand} has no such cycle. List them with GET /v1/brands/${brand}/cycles.`);
-      return json({ ...cycleView(found), keywords: found.keywords }, 200);
-    });
-}
+      return { ...cycleView(found), keywords: found.keywords };
+    },
+  }),
+];
 
 export function cycleSummary({ cycle, started_at, ended_at }: CycleRow) {
   const state = ended_at === null ? ("running" as const) : ("done" as const);

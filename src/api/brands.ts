@@ -1,5 +1,5 @@
 import { type Duration, MillraceError } from "millrace";
-import { answers, bodies, createRoute, needs, pages, Routes, times } from "millrace/http";
+import { pages, times } from "millrace/http";
 import { keysetPage } from "millrace/operate";
 import * as z from "zod";
 import { brandName, cycle, keyword } from "../messages/brand.ts";
@@ -23,7 +23,7 @@ import { MAX_INSTRUCTIONS, TEMPLATES } from "../systems/brand/templates.ts";
 import { agentOf, unknownBrand } from "./brand-agent.ts";
 import { cycleSummary, cycleTimes } from "./brand-cycles.ts";
 import type { ApiEnv } from "./env.ts";
-import { problems } from "./problems.ts";
+import { operation } from "./operation.ts";
 
 const { maxDrafts, rate } = SETTINGS_LIMITS;
 
@@ -174,124 +174,86 @@ const KeywordSchema = z
   })
   .meta({ id: "BrandKeyword" });
 
-const params = z.object({ brand: brandName });
-const REFUSALS = ["unauthorized", "forbidden", "invalid_payload", "brand_not_found"] as const;
+const params = { brand: brandName };
 const PATH = "/v1/brands/{brand}";
 
-const list = createRoute({
-  method: "get",
-  path: "/v1/brands",
-  operationId: "listBrands",
-  command: "brands list",
-  summary: "List brands by name",
-  description: "Lists the brands with settings or with a decision of their agent.",
-  ...needs("read"),
-  request: {
-    query: z.strictObject(pages.nameQuery(50, 200)),
-  },
-  responses: { 200: answers("A page of brands", pages.schema(BrandSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
-});
-
-const show = createRoute({
-  method: "get",
-  path: PATH,
-  operationId: "getBrand",
-  command: "brands show",
-  summary: "Get a brand",
-  description: "Returns the settings of the brand and the current state of its agent.",
-  ...needs("read"),
-  request: { params },
-  responses: { 200: answers("The brand's present state", BrandDetailSchema), ...problems(...REFUSALS) },
-});
-
-const put = createRoute({
-  method: "put",
-  path: PATH,
-  operationId: "putBrand",
-  command: "brands put",
-  summary: "Set the settings of a brand",
-  description:
-    "Replaces all settings; an omitted setting gets its default. The new settings apply from the next decision of the agent. Work that was held back may start immediately.",
-  ...needs("operate"),
-  request: { params, body: bodies.json(settingsSchema) },
-  responses: { 200: answers("The brand", BrandSchema), ...problems(...bodies.refusals, "invalid_transition") },
-});
-
-const decisions = createRoute({
-  method: "get",
-  path: `${PATH}/decisions`,
-  operationId: "listBrandDecisions",
-  command: "brands decisions",
-  summary: "List the decisions of the brand's agent, newest first",
-  description: "Returns each decision with its reason. Decisions are kept for 90 days, at most 5,000.",
-  ...needs("read"),
-  request: { params, query: z.strictObject({ keyword: keyword.optional(), cycle: cycle.optional(), ...pages.query }) },
-  responses: { 200: answers("A page of decisions", pages.schema(DecisionSchema)), ...problems(...REFUSALS) },
-});
-
-const keywords = createRoute({
-  method: "get",
-  path: `${PATH}/keywords`,
-  operationId: "listBrandKeywords",
-  command: "brands keywords",
-  summary: "List the keywords of a brand, newest first",
-  description: "Returns the data that the agent of the brand has recorded for each keyword.",
-  ...needs("read"),
-  request: { params, query: z.strictObject(pages.query) },
-  responses: { 200: answers("A page of keywords", pages.schema(KeywordSchema)), ...problems(...REFUSALS) },
-});
-
-export function brands() {
-  return new Routes<ApiEnv>()
-    .openapi(list, async ({ env, req, var: { caller }, json }) => {
-      const { cursor = "", limit } = req.valid("query");
-      const found = await listBrands(env.DB, caller.tenantId, cursor, limit + 1);
-      return json(
-        pages.byName(found, limit, ({ brand }) => brand, brandView),
-        200,
-      );
-    })
-    .openapi(show, async ({ env, req, var: { caller }, json }) => {
-      const { brand } = req.valid("param");
-      const [known, state] = await Promise.all([
-        findBrand(env.DB, caller.tenantId, brand),
-        brandAgentOf(env, caller.tenantId, brand).state(),
-      ]);
+export const brands = [
+  operation("get", "/v1/brands", "listBrands", "brands list", {
+    summary: "List brands by name",
+    description: "Lists the brands with settings or with a decision of their agent.",
+    query: pages.nameQuery(50, 200),
+    answer: ["A page of brands", pages.schema(BrandSchema)],
+    async run({ env, by, query: { cursor = "", limit } }) {
+      const found = await listBrands(env.DB, by.tenantId, cursor, limit + 1);
+      return pages.byName(found, limit, ({ brand }) => brand, brandView);
+    },
+  }),
+  operation("get", PATH, "getBrand", "brands show", {
+    summary: "Get a brand",
+    description: "Returns the settings of the brand and the current state of its agent.",
+    params,
+    answer: ["The brand's present state", BrandDetailSchema],
+    problems: ["brand_not_found"],
+    async run({ env, by, param: { brand } }) {
+      const [known, state] = await Promise.all([findBrand(env.DB, by.tenantId, brand), brandAgentOf(env, by.tenantId, brand).state()]);
       if (!known && !state) throw unknownBrand(brand);
       const view = brandView(known ?? { brand, ...DEFAULT_SETTINGS, updated_at: null, updated_by: null });
       const { audit, cycle, counts = NO_COUNTS, totals = NO_TOTALS } = state ?? {};
       const last_audit = audit ? { at: times.iso(audit.at), findings: audit.findings } : null;
-      return json({ ...view, counts, totals, last_audit, last_cycle: cycle ? cycleSummary(cycle) : null }, 200);
-    })
-    .openapi(put, async ({ env, req, var: { caller }, json }) => {
-      const { brand } = req.valid("param");
-      const { approval_timeout, reason, ...rest } = await bodies.read(req, settingsSchema);
+      return { ...view, counts, totals, last_audit, last_cycle: cycle ? cycleSummary(cycle) : null };
+    },
+  }),
+  operation("put", PATH, "putBrand", "brands put", {
+    summary: "Set the settings of a brand",
+    description:
+      "Replaces all settings; an omitted setting gets its default. The new settings apply from the next decision of the agent. Work that was held back may start immediately.",
+    params,
+    body: settingsSchema,
+    answer: ["The brand", BrandSchema],
+    problems: ["invalid_transition"],
+    async run({ env, by, param: { brand }, body: { approval_timeout, reason, ...rest } }) {
       const settings = { ...rest, approval_timeout: approval_timeout as Duration };
-      assertReachable(env, { tenantId: caller.tenantId, brand }, settings);
-      const put = await putSettings(env.DB, caller, brand, settings, reason);
-      await brandAgentOf(env, caller.tenantId, brand).wake();
-      return json(brandView(put), 200);
-    })
-    .openapi(decisions, async ({ env, req, var: { caller }, json }) => {
-      const { keyword, cycle, ...request } = req.valid("query");
-      const agent = await agentOf(env, caller.tenantId, req.valid("param").brand);
+      assertReachable(env, { tenantId: by.tenantId, brand }, settings);
+      const put = await putSettings(env.DB, by, brand, settings, reason);
+      await brandAgentOf(env, by.tenantId, brand).wake();
+      return brandView(put);
+    },
+  }),
+  operation("get", `${PATH}/decisions`, "listBrandDecisions", "brands decisions", {
+    summary: "List the decisions of the brand's agent, newest first",
+    description: "Returns each decision with its reason. Decisions are kept for 90 days, at most 5,000.",
+    params,
+    query: { keyword: keyword.optional(), cycle: cycle.optional(), ...pages.query },
+    answer: ["A page of decisions", pages.schema(DecisionSchema)],
+    problems: ["brand_not_found"],
+    async run({ env, by, param, query: { keyword, cycle, ...request } }) {
+      const agent = await agentOf(env, by.tenantId, param.brand);
       const found = await keysetPage<Decision>(
         request,
         ({ place }) => ({ at: place, id: "d" }),
         ({ at }, limit) => agent.decisions({ keyword, cycle, before: at, limit }),
       );
-      return json(pages.of(found, decisionView), 200);
-    })
-    .openapi(keywords, async ({ env, req, var: { caller }, json }) => {
-      const agent = await agentOf(env, caller.tenantId, req.valid("param").brand);
+      return pages.of(found, decisionView);
+    },
+  }),
+  operation("get", `${PATH}/keywords`, "listBrandKeywords", "brands keywords", {
+    summary: "List the keywords of a brand, newest first",
+    description: "Returns the data that the agent of the brand has recorded for each keyword.",
+    params,
+    query: pages.query,
+    answer: ["A page of keywords", pages.schema(KeywordSchema)],
+    problems: ["brand_not_found"],
+    async run({ env, by, param, query }) {
+      const agent = await agentOf(env, by.tenantId, param.brand);
       const found = await keysetPage<Keyword>(
-        req.valid("query"),
+        query,
         ({ place }) => ({ at: place, id: "k" }),
         ({ at }, limit) => agent.keywords(at, limit),
       );
-      return json(pages.of(found, keywordView), 200);
-    });
-}
+      return pages.of(found, keywordView);
+    },
+  }),
+];
 
 /**
  * Errors: `invalid_payload` for a site or account without a usable secret in this deployment, and for an announced site that is not one of

@@ -1,12 +1,10 @@
 import { stateEvents, texts } from "millrace";
-import { answers, bodies, createRoute, idempotency, needs, Routes, times } from "millrace/http";
-import type { Catalog } from "millrace/worker";
+import { bodies, needs, times } from "millrace/http";
 import * as z from "zod";
 import { BudgetSet, isCeiling } from "../messages/budgets.ts";
 import type { BudgetState } from "../systems/facts/derived/budget.ts";
 import { BUDGET_LIMITS, budgetOf, canSpend, setLimit } from "../systems/facts/derived/budgets.ts";
-import type { ApiEnv } from "./env.ts";
-import { problems } from "./problems.ts";
+import { operation } from "./operation.ts";
 
 const { least, usual, most } = BUDGET_LIMITS.holdSeconds;
 const cents = z.int().min(0);
@@ -64,96 +62,57 @@ const askSchema = z.strictObject({
 const account = texts.chosenName(190);
 const PATH = "/v1/budgets/{account}";
 
-const put = createRoute({
-  method: "put",
-  path: PATH,
-  operationId: "putBudget",
-  command: "budgets put",
-  summary: "Set the limit of an account",
-  description:
-    "A limit below the spent and held amount is accepted. New holds are refused while the spent and held amount exceeds the limit.",
-  ...needs("operate"),
-  request: { params: z.object({ account }), body: bodies.json(limitSchema) },
-  responses: { 200: answers("The budget", BudgetSchema), ...problems(...bodies.refusals, "invalid_transition") },
-});
-
-const show = createRoute({
-  method: "get",
-  path: PATH,
-  operationId: "getBudget",
-  command: "budgets show",
-  summary: "Get the budget of an account",
-  description: "Returns the limit, the held and the spent amount of the account.",
-  ...needs("read"),
-  request: { params: z.object({ account }) },
-  responses: {
-    200: answers("The current budget", BudgetSchema),
-    ...problems("unauthorized", "forbidden", "invalid_payload"),
-  },
-});
-
-const ask = createRoute({
-  method: "post",
-  path: `${PATH}/asks`,
-  operationId: "askBudget",
-  command: "budgets ask",
-  summary: "Request a hold on a budget",
-  description: [
-    "Grants a hold if the spent amount, the unexpired holds and the new hold are within the limit at that moment.",
-    "The idempotency key identifies the payment. A repeated request holds no further amount until the hold was released or has expired; then it is a new request. A refused hold is not recorded.",
-  ].join("\n\n"),
-  ...needs("enqueue"),
-  request: {
-    params: z.object({ account }),
-    headers: z.object(idempotency.keyHeader("The key is required: it identifies the payment.")),
-    body: bodies.json(askSchema),
-  },
-  responses: {
-    200: { ...answers("The hold was granted, or refused for the given reason", AnswerSchema), headers: idempotency.replayedSchema },
-    ...problems(...bodies.refusals, "idempotency_key_reused"),
-  },
-});
-
-const release = createRoute({
-  method: "delete",
-  path: `${PATH}/holds/{hold}`,
-  operationId: "releaseHold",
-  command: "budgets release",
-  summary: "Release a hold",
-  description: "The release of a hold that has ended or never existed is not an error; see `state`.",
-  ...needs("enqueue"),
-  request: { params: z.object({ account, hold: z.string().max(200) }) },
-  responses: { 200: answers("The state of the hold", ReleasedSchema), ...problems("unauthorized", "forbidden", "invalid_payload") },
-});
-
-export function budgets(catalog: Catalog) {
-  return new Routes<ApiEnv>()
-    .openapi(put, async ({ env, req, var: { caller }, json }) => {
-      const { account } = req.valid("param");
-      const { limit_cents } = await bodies.read(req, limitSchema);
-      const set = await setLimit(env, caller, account, limit_cents);
+export const budgets = [
+  operation("put", PATH, "putBudget", "budgets put", {
+    summary: "Set the limit of an account",
+    description:
+      "A limit below the spent and held amount is accepted. New holds are refused while the spent and held amount exceeds the limit.",
+    params: { account },
+    body: limitSchema,
+    answer: ["The budget", BudgetSchema],
+    problems: ["invalid_transition"],
+    async run({ env, by, catalog, param: { account }, body: { limit_cents } }) {
+      const set = await setLimit(env, by, account, limit_cents);
       if (isCeiling(account)) {
         const event = { type: BudgetSet.type, payload: { account, limit_cents }, idempotencyKey: crypto.randomUUID() };
-        await stateEvents(env, catalog, { tenantId: caller.tenantId, source: "api" }, [event]);
+        await stateEvents(env, catalog, { tenantId: by.tenantId, source: "api" }, [event]);
       }
-      return json(budgetView(account, set), 200);
-    })
-    .openapi(show, async ({ env, req, var: { caller }, json }) => {
-      const { account } = req.valid("param");
-      return json(budgetView(account, await budgetOf(env, caller.tenantId, account).state()), 200);
-    })
-    .openapi(ask, async ({ env, req, var: { caller }, json }) => {
-      const key = idempotency.key(req.header("idempotency-key"));
+      return budgetView(account, set);
+    },
+  }),
+  operation("get", PATH, "getBudget", "budgets show", {
+    summary: "Get the budget of an account",
+    description: "Returns the limit, the held and the spent amount of the account.",
+    params: { account },
+    answer: ["The current budget", BudgetSchema],
+    run: async ({ env, by, param: { account } }) => budgetView(account, await budgetOf(env, by.tenantId, account).state()),
+  }),
+  operation("post", `${PATH}/asks`, "askBudget", "budgets ask", {
+    summary: "Request a hold on a budget",
+    description: [
+      "Grants a hold if the spent amount, the unexpired holds and the new hold are within the limit at that moment.",
+      "The idempotency key identifies the payment. A repeated request holds no further amount until the hold was released or has expired; then it is a new request. A refused hold is not recorded.",
+    ].join("\n\n"),
+    ...needs("enqueue"),
+    key: "The key is required: it identifies the payment.",
+    params: { account },
+    body: askSchema,
+    answer: ["The hold was granted, or refused for the given reason", AnswerSchema],
+    problems: ["idempotency_key_reused"],
+    run({ env, by, param, body, key }) {
       if (key === undefined) throw bodies.invalid([{ path: "Idempotency-Key", message: "is missing: name the purpose of the amount" }]);
-      const asked = await bodies.read(req, askSchema);
-      const answer = await canSpend(env, caller.tenantId, req.valid("param").account, { key, ...asked });
-      return json(answer, 200, idempotency.replayed(answer));
-    })
-    .openapi(release, async ({ env, req, var: { caller }, json }) => {
-      const { account, hold } = req.valid("param");
-      return json(await budgetOf(env, caller.tenantId, account).release(hold), 200);
-    });
-}
+      return canSpend(env, by.tenantId, param.account, { key, ...body });
+    },
+  }),
+  operation("delete", `${PATH}/holds/{hold}`, "releaseHold", "budgets release", {
+    summary: "Release a hold",
+    description: "The release of a hold that has ended or never existed is not an error; see `state`.",
+    ...needs("enqueue"),
+    params: { account, hold: z.string().max(200) },
+    answer: ["The state of the hold", ReleasedSchema],
+    run: ({ env, by, param: { account, hold } }) => budgetOf(env, by.tenantId, account).release(hold),
+  }),
+];
 
 function budgetView(account: string, { limit_set_at, ...state }: BudgetState): z.infer<typeof BudgetSchema> {
   return { account, ...state, limit_set_at: times.isoOrNull(limit_set_at) };

@@ -1,14 +1,12 @@
 import { MillraceError, texts } from "millrace";
-import { acceptance, answers, bodies, createRoute, needs, pages, Routes, times } from "millrace/http";
-import type { Catalog } from "millrace/worker";
+import { acceptance, bodies, pages, times } from "millrace/http";
 import * as z from "zod";
 import { type KeptContact, keptContactId, listContacts } from "../systems/contacts/contact.ts";
 import { pseudonymOf } from "../systems/contacts/forgotten.ts";
 import { contactBookOf } from "../systems/facts/derived/contact-books.ts";
 import { askToForget, FIRST } from "../systems/privacy/ask-to-forget.ts";
 import { previewOf } from "../systems/privacy/forget.ts";
-import type { ApiEnv } from "./env.ts";
-import { problems } from "./problems.ts";
+import { operation } from "./operation.ts";
 
 const KeptContactSchema = z
   .object({
@@ -33,39 +31,6 @@ const KnownContactSchema = z
   })
   .meta({ id: "KnownContact" });
 
-const list = createRoute({
-  method: "get",
-  path: "/v1/contacts",
-  operationId: "listContacts",
-  command: "contacts list",
-  summary: "List imported contacts by id",
-  description: "Returns the contacts imported by batches and by the CRM.",
-  ...needs("read"),
-  request: {
-    query: z.strictObject({ contact_id: keptContactId.optional(), ...pages.nameQuery(100, 1000) }),
-  },
-  responses: {
-    200: answers("A page of contacts", pages.schema(KeptContactSchema)),
-    ...problems("unauthorized", "forbidden", "invalid_payload"),
-  },
-});
-
-const show = createRoute({
-  method: "get",
-  path: "/v1/contacts/{id}",
-  operationId: "getContact",
-  command: "contacts show",
-  summary: "Get the identity of a contact",
-  description:
-    "The identity is computed from the `contact_merged` facts. An unknown contact is its own identity. A contact with the name `.` or `..` has no path: use `contact_id` of the list.",
-  ...needs("read"),
-  request: { params: z.object({ id: keptContactId }) },
-  responses: {
-    200: answers("The contact", KnownContactSchema),
-    ...problems("unauthorized", "forbidden", "invalid_payload"),
-  },
-});
-
 const forgetSchema = bodies.reasoned.extend({
   contact_id: keptContactId,
   request: texts.chosenName(100).default(FIRST).meta({
@@ -78,60 +43,57 @@ const CountsSchema = z
   .record(z.string(), z.int())
   .meta({ description: "The number of rows, objects or facts, by the place where they are stored." });
 
-const forget = createRoute({
-  method: "post",
-  path: "/v1/contacts/forget",
-  operationId: "forgetContact",
-  command: "contacts forget",
-  summary: "Erase the personal data of a contact",
-  description:
-    "Removes all data that identifies the person, here and in the CRM, under every identity of the contact. The audit records only counts under a pseudonym (`GET /v1/audit`). The erasure cannot be undone.",
-  ...needs("operate"),
-  request: { body: bodies.json(forgetSchema) },
-  responses: {
-    200: answers(
-      "A dry run: the data to be removed",
-      z
-        .object({
-          contact_ids: z.array(z.string()).meta({ description: "All contacts that are the same person." }),
-          found: CountsSchema,
-          waiting: z.int().meta({ description: "The number of rows of running instances, which must end first." }),
-          complete: z.boolean().meta({ description: "False if the count was incomplete at the request's time limit." }),
-        })
-        .meta({ id: "ForgetPreview" }),
-    ),
-    202: acceptance.answer(z.object({ ...acceptance.shape, person: z.string() }).meta({ id: "ForgetAccepted" })),
-    ...problems(...bodies.refusals),
-  },
-});
+const ForgetPreviewSchema = z
+  .object({
+    contact_ids: z.array(z.string()).meta({ description: "All contacts that are the same person." }),
+    found: CountsSchema,
+    waiting: z.int().meta({ description: "The number of rows of running instances, which must end first." }),
+    complete: z.boolean().meta({ description: "False if the count was incomplete at the request's time limit." }),
+  })
+  .meta({ id: "ForgetPreview" });
 
-export function contacts(catalog: Catalog) {
-  return new Routes<ApiEnv>()
-    .openapi(list, async (context) => {
-      const { contact_id: only, cursor: after = "", limit } = context.req.valid("query");
-      const found = await listContacts(context.env.DB, context.var.caller.tenantId, { after, only }, limit + 1);
-      return context.json(
-        pages.byName(found, limit, ({ contact_id }) => contact_id, contactView),
-        200,
-      );
-    })
-    .openapi(forget, async (context) => {
-      const { contact_id: contactId, dry_run: isDry, ...rest } = await bodies.read(context.req, forgetSchema);
-      const { env, var: bound } = context;
-      const { tenantId, actor } = bound.caller;
-      if (isDry) {
-        const { contacts: ids, ...preview } = await previewOf(env, tenantId, contactId);
-        return context.json({ contact_ids: ids, ...preview }, 200);
-      }
+export const contacts = [
+  operation("get", "/v1/contacts", "listContacts", "contacts list", {
+    summary: "List imported contacts by id",
+    description: "Returns the contacts imported by batches and by the CRM.",
+    query: { contact_id: keptContactId.optional(), ...pages.nameQuery(100, 1000) },
+    answer: ["A page of contacts", pages.schema(KeptContactSchema)],
+    async run({ env, by, query: { contact_id: only, cursor: after = "", limit } }) {
+      const found = await listContacts(env.DB, by.tenantId, { after, only }, limit + 1);
+      return pages.byName(found, limit, ({ contact_id }) => contact_id, contactView);
+    },
+  }),
+  operation("post", "/v1/contacts/forget", "forgetContact", "contacts forget", {
+    summary: "Erase the personal data of a contact",
+    description:
+      "Removes all data that identifies the person, here and in the CRM, under every identity of the contact. The audit records only counts under a pseudonym (`GET /v1/audit`). The erasure cannot be undone.",
+    body: forgetSchema,
+    plan: {
+      answer: ["A dry run: the data to be removed", ForgetPreviewSchema],
+      async run({ env, by, body }) {
+        const { contacts, ...preview } = await previewOf(env, by.tenantId, body.contact_id);
+        return { contact_ids: contacts, ...preview };
+      },
+    },
+    answer: ["Accepted", z.object({ ...acceptance.shape, person: z.string() }).meta({ id: "ForgetAccepted" })],
+    status: 202,
+    location: "The instance.",
+    repeats: true,
+    async run({ env, by: { tenantId, actor }, catalog, body: { contact_id: contactId, dry_run: _, ...rest }, context }) {
       const [accepted] = await askToForget(env, catalog, { tenantId, actor, source: `api/${actor}` }, [{ contactId, ...rest }]);
       if (!accepted || accepted instanceof MillraceError) throw accepted;
-      const answer = { ...acceptance.view(accepted), person: pseudonymOf(env, tenantId, contactId) };
-      return context.json(answer, 202, acceptance.headers(accepted));
-    })
-    .openapi(show, async ({ env, req, var: { caller }, json }) =>
-      json(await contactBookOf(env, caller.tenantId).contact(req.valid("param").id), 200),
-    );
-}
+      return { ...acceptance.answer(context, accepted), person: pseudonymOf(env, tenantId, contactId) };
+    },
+  }),
+  operation("get", "/v1/contacts/{id}", "getContact", "contacts show", {
+    summary: "Get the identity of a contact",
+    description:
+      "The identity is computed from the `contact_merged` facts. An unknown contact is its own identity. A contact with the name `.` or `..` has no path: use `contact_id` of the list.",
+    params: { id: keptContactId },
+    answer: ["The contact", KnownContactSchema],
+    run: ({ env, by, param }) => contactBookOf(env, by.tenantId).contact(param.id),
+  }),
+];
 
 function contactView({ updated_at, ...contact }: KeptContact): z.infer<typeof KeptContactSchema> {
   return { ...contact, updated_at: times.iso(updated_at) };

@@ -1,12 +1,11 @@
 import { texts } from "millrace";
-import { answers, createRoute, needs, pages, Routes, times } from "millrace/http";
+import { pages, times } from "millrace/http";
 import * as z from "zod";
 import { keptContactId } from "../systems/contacts/contact.ts";
 import { LINK_STATES } from "../systems/crm/links.ts";
 import { listStandings, type Standing } from "../systems/crm/standing.ts";
 import { byContact } from "./crm-syncs.ts";
-import type { ApiEnv } from "./env.ts";
-import { problems } from "./problems.ts";
+import { operation } from "./operation.ts";
 
 const LinkSchema = z
   .object({
@@ -24,36 +23,24 @@ const LinkSchema = z
   })
   .meta({ id: "CrmLink" });
 
-const list = createRoute({
-  method: "get",
-  path: "/v1/crm/links",
-  operationId: "listCrmLinks",
-  command: "crm-links list",
-  summary: "List the CRM links of contacts, by contact id",
-  description: "Returns each contact with its record in the CRM and the state of their link.",
-  ...needs("read"),
-  request: {
-    query: z.strictObject({
+export const crmLinks = [
+  operation("get", "/v1/crm/links", "listCrmLinks", "crm-links list", {
+    summary: "List the CRM links of contacts, by contact id",
+    description: "Returns each contact with its record in the CRM and the state of their link.",
+    query: {
       contact_id: keptContactId.optional(),
       crm_id: texts.chosenName(64).optional(),
       pending: z.enum(["true", "false"]).optional(),
       ...byContact,
-    }),
-  },
-  responses: { 200: answers("A page of links", pages.schema(LinkSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
-});
-
-export function crmLinks() {
-  return new Routes<ApiEnv>().openapi(list, async ({ env, req, var: { caller }, json }) => {
-    const { contact_id: contactId, crm_id: crmId, pending, cursor = "", limit } = req.valid("query");
-    const filter = { contactId, crmId, pending: pending === undefined ? undefined : pending === "true" };
-    const found = await listStandings(env.DB, caller.tenantId, filter, cursor, limit + 1);
-    return json(
-      pages.byName(found, limit, ({ contactId }) => contactId, linkView),
-      200,
-    );
-  });
-}
+    },
+    answer: ["A page of links", pages.schema(LinkSchema)],
+    async run({ env, by, query: { contact_id: contactId, crm_id: crmId, pending, cursor = "", limit } }) {
+      const filter = { contactId, crmId, pending: pending === undefined ? undefined : pending === "true" };
+      const found = await listStandings(env.DB, by.tenantId, filter, cursor, limit + 1);
+      return pages.byName(found, limit, ({ contactId }) => contactId, linkView);
+    },
+  }),
+];
 
 function linkView({ contactId, crmId, syncedRevision, pending, updatedAt, state, revision, error }: Standing): z.infer<typeof LinkSchema> {
   return {

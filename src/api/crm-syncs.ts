@@ -1,10 +1,9 @@
 import { texts } from "millrace";
-import { answers, createRoute, HttpRefusal, needs, pages, Routes, times } from "millrace/http";
+import { HttpRefusal, pages, times } from "millrace/http";
 import * as z from "zod";
 import { type Failure, listFailures } from "../systems/crm/failures.ts";
 import { findAcceptedSync, findSync, listSyncs, SYNC_STATES, type Sync } from "../systems/crm/sync.ts";
-import type { ApiEnv } from "./env.ts";
-import { problems } from "./problems.ts";
+import { operation } from "./operation.ts";
 
 const SyncSchema = z
   .object({
@@ -44,72 +43,39 @@ const FailureSchema = z
   })
   .meta({ id: "CrmFailure" });
 
-const params = z.object({ id: z.string() });
-
 /** The query parameters of a list in the order of contacts. */
 export const byContact = pages.nameQuery(100, 1000);
 
-const list = createRoute({
-  method: "get",
-  path: "/v1/crm/syncs",
-  operationId: "listCrmSyncs",
-  command: "crm-syncs list",
-  summary: "List CRM syncs, newest first",
-  description:
-    "Start a sync with the command `contacts.sync`. A sync that failed for some contacts is complete; the next sync retries them.",
-  ...needs("read"),
-  request: { query: z.strictObject(pages.query) },
-  responses: { 200: answers("A page of syncs", pages.schema(SyncSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
-});
-
-const show = createRoute({
-  method: "get",
-  path: "/v1/crm/syncs/{id}",
-  operationId: "getCrmSync",
-  command: "crm-syncs show",
-  summary: "Get a CRM sync with its progress",
-  description:
-    "A sync is available after its command is accepted, and in the list from its first chunk on. Until then, read the instance of a command with an explicit `Idempotency-Key`.",
-  ...needs("read"),
-  request: { params },
-  responses: { 200: answers("The sync", SyncSchema), ...problems("unauthorized", "forbidden", "sync_not_found") },
-});
-
-const failures = createRoute({
-  method: "get",
-  path: "/v1/crm/syncs/{id}/failures",
-  operationId: "listCrmSyncFailures",
-  command: "crm-syncs failures",
-  summary: "List the failed contacts of a sync",
-  description: "Returns each refused contact with the reason of the CRM.",
-  ...needs("read"),
-  request: { params, query: z.strictObject(byContact) },
-  responses: {
-    200: answers("A page of failures, in the order of the contacts' ids", pages.schema(FailureSchema)),
-    ...problems("unauthorized", "forbidden", "sync_not_found", "invalid_payload"),
-  },
-});
-
-export function crmSyncs() {
-  return new Routes<ApiEnv>()
-    .openapi(list, async (context) => {
-      const found = await listSyncs(context.env.DB, context.var.caller.tenantId, context.req.valid("query"));
-      return context.json(pages.of(found, syncView), 200);
-    })
-    .openapi(show, async ({ env, req, var: { caller }, json }) => {
-      const { id } = req.valid("param");
-      return json(syncView(await syncOf(env.DB, caller.tenantId, id)), 200);
-    })
-    .openapi(failures, async ({ env, req, var: { caller }, json }) => {
-      const { cursor = "", limit } = req.valid("query");
-      const { syncId } = await syncOf(env.DB, caller.tenantId, req.valid("param").id);
-      const found = await listFailures(env.DB, { tenantId: caller.tenantId, syncId }, cursor, limit + 1);
-      return json(
-        pages.byName(found, limit, ({ contactId }) => contactId, failureView),
-        200,
-      );
-    });
-}
+export const crmSyncs = [
+  operation("get", "/v1/crm/syncs", "listCrmSyncs", "crm-syncs list", {
+    summary: "List CRM syncs, newest first",
+    description:
+      "Start a sync with the command `contacts.sync`. A sync that failed for some contacts is complete; the next sync retries them.",
+    query: pages.query,
+    answer: ["A page of syncs", pages.schema(SyncSchema)],
+    run: async ({ env, by, query }) => pages.of(await listSyncs(env.DB, by.tenantId, query), syncView),
+  }),
+  operation("get", "/v1/crm/syncs/{id}", "getCrmSync", "crm-syncs show", {
+    summary: "Get a CRM sync with its progress",
+    description:
+      "A sync is available after its command is accepted, and in the list from its first chunk on. Until then, read the instance of a command with an explicit `Idempotency-Key`.",
+    answer: ["The sync", SyncSchema],
+    problems: ["sync_not_found"],
+    run: async ({ env, by, param }) => syncView(await syncOf(env.DB, by.tenantId, param.id)),
+  }),
+  operation("get", "/v1/crm/syncs/{id}/failures", "listCrmSyncFailures", "crm-syncs failures", {
+    summary: "List the failed contacts of a sync",
+    description: "Returns each refused contact with the reason of the CRM.",
+    query: byContact,
+    answer: ["A page of failures, in the order of the contacts' ids", pages.schema(FailureSchema)],
+    problems: ["sync_not_found"],
+    async run({ env, by: { tenantId }, param, query: { cursor = "", limit } }) {
+      const { syncId } = await syncOf(env.DB, tenantId, param.id);
+      const found = await listFailures(env.DB, { tenantId, syncId }, cursor, limit + 1);
+      return pages.byName(found, limit, ({ contactId }) => contactId, failureView);
+    },
+  }),
+];
 
 async function syncOf(db: D1Database, tenantId: string, id: string): Promise<Sync> {
   const sync = (await findSync(db, tenantId, id)) ?? (await findAcceptedSync(db, tenantId, id));

@@ -1,12 +1,12 @@
 import { texts, traces } from "millrace";
-import { answers, bodies, createRoute, engineProblems, needs, pages, Routes, times, traceContext } from "millrace/http";
+import { bodies, engineProblems, needs, pages, times, traceContext } from "millrace/http";
 import * as z from "zod";
 import { FACT_TYPES, type Provenance, type StatedFact, statedFactSchema, traceFields } from "../messages/fact.ts";
 import type { Appended } from "../systems/facts/ledger/forgotten-facts.ts";
 import { appendEach, reusedName } from "../systems/facts/ledger/ledgers.ts";
 import { type FactRow, listFacts, readCursor } from "../systems/facts/rows.ts";
-import type { ApiEnv } from "./env.ts";
-import { PROBLEMS, problems } from "./problems.ts";
+import { operation } from "./operation.ts";
+import { PROBLEMS } from "./problems.ts";
 
 const MAX_FACTS = 100;
 /** Maximum size of a request: a hundred facts of the largest size, with the surrounding JSON. */
@@ -61,37 +61,38 @@ const ProjectedFactSchema = z
   })
   .meta({ id: "ProjectedFact" });
 
-const append = createRoute({
-  method: "post",
-  path: "/v1/facts",
-  operationId: "stateFacts",
-  command: "facts state",
-  summary: "Append up to 100 facts to their ledgers",
-  description: [
-    "Returns one result per fact, in order. A fact with the status 201 is durable and will reach the projection and its consumers.",
-    "`fact_id` identifies the fact within a ledger. A repeated fact is a duplicate without effect; one with other content is refused.",
-  ].join("\n\n"),
-  ...needs("enqueue"),
-  request: {
-    headers: z.object(traceContext.headers),
-    body: bodies.json(statementSchema),
-  },
-  responses: {
-    200: answers("One result per fact, in order", z.object({ correlation_id: z.string(), results: z.array(AppendResultSchema) })),
-    ...problems("invalid_json", "unauthorized", "forbidden", "payload_too_large", "unsupported_media_type", "invalid_payload"),
-  },
-});
-
-const list = createRoute({
-  method: "get",
-  path: "/v1/facts",
-  operationId: "listFacts",
-  command: "facts list",
-  summary: "List facts from the projection, newest first",
-  description: "A page filtered by type, trace or job scans 5,000 facts. Such a page may be short or empty and still have a next page.",
-  ...needs("read"),
-  request: {
-    query: z.strictObject({
+export const facts = [
+  operation("post", "/v1/facts", "stateFacts", "facts state", {
+    summary: "Append up to 100 facts to their ledgers",
+    description: [
+      "Returns one result per fact, in order. A fact with the status 201 is durable and will reach the projection and its consumers.",
+      "`fact_id` identifies the fact within a ledger. A repeated fact is a duplicate without effect; one with other content is refused.",
+    ].join("\n\n"),
+    ...needs("enqueue"),
+    headers: traceContext.headers,
+    content: { "application/json": { schema: statementSchema } },
+    answer: ["One result per fact, in order", z.object({ correlation_id: z.string(), results: z.array(AppendResultSchema) })],
+    async run({ env, by, context: { req } }) {
+      const body = await bodies.read(req, unreadSchema, {
+        maxBytes: MAX_BYTES,
+        items: { key: "facts", most: MAX_FACTS, at: pathOf },
+      });
+      const from: Provenance = {
+        tenant_id: by.tenantId,
+        ...traceFields(traces.nextHop(traceContext.of(req) ?? {})),
+        correlation_id: body.correlation_id ?? crypto.randomUUID(),
+        causation_id: body.causation_id ?? `request/${crypto.randomUUID()}`,
+      };
+      const answered = await appendEach(env, from, body.facts, { pathOf, outside: true });
+      // Each valid fact has a result without an error.
+      const results = answered.map((answer, index) => resultOf(body.facts[index] as StatedFact, index, answer));
+      return { correlation_id: from.correlation_id, results };
+    },
+  }),
+  operation("get", "/v1/facts", "listFacts", "facts list", {
+    summary: "List facts from the projection, newest first",
+    description: "A page filtered by type, trace or job scans 5,000 facts. Such a page may be short or empty and still have a next page.",
+    query: {
       entity: z.string().min(1).max(200).optional(),
       type: z.enum(FACT_TYPES).optional(),
       trace: z
@@ -105,39 +106,14 @@ const list = createRoute({
         .meta({ description: "Returns only facts recorded before this time, to find an older job or trace." }),
       ...pages.query,
       cursor: pages.timeCursor((cursor) => readCursor(cursor)?.recorded_at),
-    }),
-  },
-  responses: {
-    200: answers("A page of facts", pages.schema(ProjectedFactSchema)),
-    ...problems("unauthorized", "forbidden", "invalid_payload"),
-  },
-});
-
-export function facts() {
-  return new Routes<ApiEnv>()
-    .openapi(append, async (context) => {
-      const body = await bodies.read(context.req, unreadSchema, {
-        maxBytes: MAX_BYTES,
-        items: { key: "facts", most: MAX_FACTS, at: pathOf },
-      });
-      const from: Provenance = {
-        tenant_id: context.var.caller.tenantId,
-        ...traceFields(traces.nextHop(traceContext.of(context.req) ?? {})),
-        correlation_id: body.correlation_id ?? crypto.randomUUID(),
-        causation_id: body.causation_id ?? `request/${crypto.randomUUID()}`,
-      };
-      const answered = await appendEach(context.env, from, body.facts, { pathOf, outside: true });
-      // Each valid fact has a result without an error.
-      const results = answered.map((answer, index) => resultOf(body.facts[index] as StatedFact, index, answer));
-      return context.json({ correlation_id: from.correlation_id, results }, 200);
-    })
-    .openapi(list, async (context) => {
-      const { cursor, limit, before, ...filter } = context.req.valid("query");
+    },
+    answer: ["A page of facts", pages.schema(ProjectedFactSchema)],
+    async run({ env, by, query: { cursor, limit, before, ...filter } }) {
       const asked = { ...filter, before: before === undefined ? undefined : Date.parse(before) };
-      const found = await listFacts(context.env.DB, context.var.caller.tenantId, asked, { cursor, limit });
-      return context.json({ items: found.items.map(rowView), next_cursor: found.next }, 200);
-    });
-}
+      return pages.of(await listFacts(env.DB, by.tenantId, asked, { cursor, limit }), rowView);
+    },
+  }),
+];
 
 function pathOf(index: number): string {
   return `facts.${index}`;

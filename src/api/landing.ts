@@ -1,25 +1,19 @@
 import { html } from "hono/html";
-import { answerHtml, bodies, createRoute, engineProblems, Routes } from "millrace/http";
+import { answerHtml, bodies, engineProblems } from "millrace/http";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
 import type { ApiEnv } from "./env.ts";
-import { problems } from "./problems.ts";
+import { operation } from "./operation.ts";
 
-const show = createRoute({
-  method: "get",
-  path: "/",
-  operationId: "showLandingPage",
-  summary: "Get the landing page",
-  description: "Serves an HTML page that describes this deployment and links its other pages.",
-  security: [],
-  responses: { 200: { description: "A page", content: { "text/html": { schema: z.string() } } }, ...problems() },
-});
-
-export function landing(catalog: Catalog) {
-  return new Routes<ApiEnv>().openapi(show, (context) =>
-    answerHtml(context, "Millrace", content(catalog, addressOf(context.env, new URL(context.req.url)))),
-  );
-}
+export const landing = [
+  operation("get", "/", "showLandingPage", undefined, {
+    summary: "Get the landing page",
+    description: "Serves an HTML page that describes this deployment and links its other pages.",
+    security: [],
+    answer: { 200: { description: "A page", content: { "text/html": { schema: z.string() } } } },
+    run: ({ env, catalog, context }) => answerHtml(context, "Millrace", content(catalog, addressOf(env, new URL(context.req.url)))),
+  }),
+];
 
 const ON_THIS_MACHINE = new Set(["localhost", "127.0.0.1", "[::1]"]);
 

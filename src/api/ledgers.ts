@@ -1,11 +1,10 @@
-import { answers, createRoute, HttpRefusal, needs, pages, Routes } from "millrace/http";
+import { HttpRefusal, pages } from "millrace/http";
 import * as z from "zod";
 import type { RecordedFact } from "../messages/fact.ts";
 import { readArchive } from "../systems/facts/archive.ts";
 import { readLedger } from "../systems/facts/ledger/ledgers.ts";
-import type { ApiEnv } from "./env.ts";
 import { factShape } from "./facts.ts";
-import { problems } from "./problems.ts";
+import { operation } from "./operation.ts";
 
 const LedgerFactSchema = z
   .object({
@@ -34,78 +33,49 @@ const LedgerSchema = z
   .meta({ id: "Ledger" });
 
 const pageOfLedger = {
-  params: z.object({ entity: z.string().min(1).max(200).meta({ description: "URL-encoded.", example: "account%2Fa1" }) }),
-  query: z.strictObject({
+  params: { entity: z.string().min(1).max(200).meta({ description: "URL-encoded.", example: "account%2Fa1" }) },
+  query: {
     after: pages.wholeNumber(0).default(0).meta({ type: "integer", minimum: 0, default: 0 }),
     limit: pages.query.limit,
-  }),
+  },
+  problems: ["ledger_not_found" as const],
 };
 
-const show = createRoute({
-  method: "get",
-  path: "/v1/ledgers/{entity}",
-  operationId: "getLedger",
-  command: "ledgers show",
-  summary: "Get the ledger of an entity",
-  description:
-    "Reads the Durable Object of the entity, which is the source of truth. The ledger may contain facts that the projection does not have yet.",
-  ...needs("read"),
-  request: pageOfLedger,
-  responses: {
-    200: answers("The ledger, and a page of its facts", LedgerSchema),
-    ...problems("unauthorized", "forbidden", "invalid_payload", "ledger_not_found"),
-  },
-});
+const ArchiveSchema = z
+  .object({
+    entity: z.string(),
+    items: z.array(LedgerFactSchema),
+    next_after: z.int().nullable().meta({ description: "Pass this position as `after` for the next page; it is null on the last page." }),
+  })
+  .meta({ id: "LedgerArchive" });
 
-const archive = createRoute({
-  method: "get",
-  path: "/v1/ledgers/{entity}/archive",
-  operationId: "getLedgerArchive",
-  command: "ledgers archive",
-  summary: "Read the archive of a ledger in R2",
-  description:
-    "Facts move from their ledger to the archive after 400 days. A page covers one file of the archive: it may be short and still have a next page.",
-  ...needs("read"),
-  request: pageOfLedger,
-  responses: {
-    200: answers(
-      "A page of archived facts, oldest first; empty where there are none",
-      z
-        .object({
-          entity: z.string(),
-          items: z.array(LedgerFactSchema),
-          next_after: z
-            .int()
-            .nullable()
-            .meta({ description: "Pass this position as `after` for the next page; it is null on the last page." }),
-        })
-        .meta({ id: "LedgerArchive" }),
-    ),
-    ...problems("unauthorized", "forbidden", "invalid_payload", "ledger_not_found"),
-  },
-});
-
-export function ledgers() {
-  return new Routes<ApiEnv>()
-    .openapi(archive, async (context) => {
-      const { entity } = context.req.valid("param");
-      const { env, var: bound } = context;
-      const { tenantId } = bound.caller;
-      const { facts, next } = await readArchive(env.PAYLOADS, tenantId, entity, context.req.valid("query"));
+export const ledgers = [
+  operation("get", "/v1/ledgers/{entity}/archive", "getLedgerArchive", "ledgers archive", {
+    summary: "Read the archive of a ledger in R2",
+    description:
+      "Facts move from their ledger to the archive after 400 days. A page covers one file of the archive: it may be short and still have a next page.",
+    ...pageOfLedger,
+    answer: ["A page of archived facts, oldest first; empty where there are none", ArchiveSchema],
+    async run({ env, by: { tenantId }, param: { entity }, query }) {
+      const { facts, next } = await readArchive(env.PAYLOADS, tenantId, entity, query);
       if (facts.length === 0) assertStated(entity, await readLedger(env, tenantId, entity, { after: 0, limit: 1 }));
-      return context.json({ entity, items: facts.map(factView), next_after: next }, 200);
-    })
-    .openapi(show, async (context) => {
-      const { entity } = context.req.valid("param");
-      const { facts, ...state } = await readLedger(context.env, context.var.caller.tenantId, entity, context.req.valid("query"));
+      return { entity, items: facts.map(factView), next_after: next };
+    },
+  }),
+  operation("get", "/v1/ledgers/{entity}", "getLedger", "ledgers show", {
+    summary: "Get the ledger of an entity",
+    description:
+      "Reads the Durable Object of the entity, which is the source of truth. The ledger may contain facts that the projection does not have yet.",
+    ...pageOfLedger,
+    answer: ["The ledger, and a page of its facts", LedgerSchema],
+    async run({ env, by, param: { entity }, query }) {
+      const { facts, ...state } = await readLedger(env, by.tenantId, entity, query);
       assertStated(entity, state);
       const end = facts.at(-1)?.sequence;
-      return context.json(
-        { entity, ...state, items: facts.map(factView), next_after: end !== undefined && end < state.last ? end : null },
-        200,
-      );
-    });
-}
+      return { entity, ...state, items: facts.map(factView), next_after: end !== undefined && end < state.last ? end : null };
+    },
+  }),
+];
 
 function assertStated(entity: string, { last }: { last: number }): void {
   if (last === 0) throw new HttpRefusal("ledger_not_found", `There is no fact of ${entity}. GET /v1/facts lists all facts.`);

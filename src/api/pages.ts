@@ -1,13 +1,12 @@
-import { createRoute, HttpRefusal, Routes } from "millrace/http";
+import { HttpRefusal, Routes } from "millrace/http";
 import * as z from "zod";
 import { servePage } from "../embedded/pages.ts";
 import { everPublished } from "../systems/content/live.ts";
 import type { ApiEnv } from "./env.ts";
-import { problems } from "./problems.ts";
 
 const PREFIX = "/pages/";
 
-const show = createRoute({
+const show: Route = {
   method: "get",
   path: "/pages/{path}",
   operationId: "showPage",
@@ -19,9 +18,10 @@ const show = createRoute({
     200: { description: "The page", content: { "text/html": { schema: z.string() } } },
     304: { description: "The browser has this version" },
     308: { description: "A redirect to the index of the brand, with a trailing slash" },
-    ...problems("page_not_found"),
   },
-});
+  problems: ["page_not_found"],
+};
+type Route = Routes["described"]["routes"][number];
 
 export function pages() {
   const routes = new Routes<ApiEnv>();

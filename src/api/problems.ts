@@ -120,6 +120,3 @@ const OWN = {
 
 /** All problem codes of this deployment. */
 export const PROBLEMS = { ...engineProblems.all, ...OWN };
-
-/** Documents a route's possible problems, by code. */
-export const problems = engineProblems.documents(PROBLEMS);

@@ -1,13 +1,10 @@
-import type { Context } from "hono";
-import { type Accepted, enqueueOne, texts } from "millrace";
-import { acceptance, answers, bodies, createRoute, needs, Routes, times } from "millrace/http";
+import { enqueueOne, texts } from "millrace";
+import { acceptance, times } from "millrace/http";
 import { instances, statuses } from "millrace/operate";
-import type { Catalog } from "millrace/worker";
 import * as z from "zod";
 import { ProjectionRebuild } from "../messages/batches.ts";
 import { projectionState } from "../systems/facts/lag.ts";
-import type { ApiEnv } from "./env.ts";
-import { problems } from "./problems.ts";
+import { operation } from "./operation.ts";
 
 const ms = z.int().min(0);
 const ProjectionSchema = z
@@ -35,66 +32,33 @@ const rebuildSchema = z.strictObject({
   request: texts.chosenName(100).meta({ description: "The name of the request: requests with the same name are one rebuild." }),
 });
 
-const list = createRoute({
-  method: "get",
-  path: "/v1/projections",
-  operationId: "listProjections",
-  command: "projections list",
-  summary: "List projections with their lag",
-  description: "Returns the progress of each projection and its lag behind its ledgers.",
-  ...needs("read"),
-  responses: {
-    200: answers("The projections", z.object({ items: z.array(ProjectionSchema) })),
-    ...problems("unauthorized", "forbidden"),
-  },
-});
+/** The command `projection.rebuild` as a route. */
+const rebuild = (projection: "facts" | "derived", id: string, summary: string, description: string) =>
+  operation("post", `/v1/projections/${projection}/rebuild`, id, `projections rebuild-${projection}`, {
+    summary,
+    description,
+    body: rebuildSchema,
+    answer: ["Accepted", RebuildAcceptedSchema],
+    status: 202,
+    location: "The instance.",
+    repeats: true,
+    async run({ env, by: { tenantId, actor }, catalog, body: { request }, context }) {
+      const command = { command: ProjectionRebuild, payload: { projection, request } };
+      return acceptance.answer(context, await enqueueOne(env, catalog, { tenantId, source: `api/${actor}` }, command));
+    },
+  });
+const RebuildAcceptedSchema = z.object(acceptance.shape).meta({ id: "RebuildAccepted" });
 
-const asked = {
-  ...needs("operate"),
-  request: { body: bodies.json(rebuildSchema) },
-  responses: {
-    202: acceptance.answer(z.object(acceptance.shape).meta({ id: "RebuildAccepted" })),
-    ...problems("invalid_json", "unauthorized", "forbidden", "payload_too_large", "unsupported_media_type", "invalid_payload"),
-  },
-} as const;
-
-const rebuild = createRoute({
-  method: "post",
-  path: "/v1/projections/facts/rebuild",
-  operationId: "rebuildFacts",
-  command: "projections rebuild-facts",
-  summary: "Rebuild the projection of facts",
-  description:
-    "The request does the same as the command `projection.rebuild`. Rows are repaired in place from the ledgers, so concurrent reads miss none. GET /v1/instances/{id} shows the progress.",
-  ...asked,
-});
-
-const rebuildDerived = createRoute({
-  method: "post",
-  path: "/v1/projections/derived/rebuild",
-  operationId: "rebuildDerived",
-  command: "projections rebuild-derived",
-  summary: "Rebuild the results derived from facts",
-  description:
-    "The request does the same as the command `projection.rebuild` with `derived`: every ledger sends its facts again for charges, payouts, budgets, merged contacts and webhooks. Existing results are not repeated; results lost with a restored backup or object are created again.",
-  ...asked,
-});
-
-export function projections(catalog: Catalog) {
-  return new Routes<ApiEnv>()
-    .openapi(list, async (context) => {
-      const { env, var: bound } = context;
-      const found = await instances.list(env, bound.caller, {
-        workflow: catalog.performer(ProjectionRebuild.type).name,
-        subject: "facts",
-        limit: 1,
-      });
-      const [last] = found.items;
-      const { lag, newestProjectedAt, ...state } = await projectionState(
-        env.DB,
-        bound.caller.tenantId,
-        last && Date.parse(last.accepted_at),
-      );
+export const projections = [
+  operation("get", "/v1/projections", "listProjections", "projections list", {
+    summary: "List projections with their lag",
+    description: "Returns the progress of each projection and its lag behind its ledgers.",
+    answer: ["The projections", z.object({ items: z.array(ProjectionSchema) })],
+    async run({ env, by, catalog }) {
+      const workflow = catalog.performer(ProjectionRebuild.type).name;
+      const [last] = (await instances.list(env, by, { workflow, subject: "facts", limit: 1 })).items;
+      const since = last && Date.parse(last.accepted_at);
+      const { lag, newestProjectedAt, ...state } = await projectionState(env.DB, by.tenantId, since);
       const item = {
         name: "facts" as const,
         ...state,
@@ -104,19 +68,19 @@ export function projections(catalog: Catalog) {
           ? { instance_id: last.id, status: last.status, under_way: statuses.underWay.has(last.status), asked_at: last.accepted_at }
           : null,
       };
-      return context.json({ items: [item] }, 200);
-    })
-    .openapi(rebuild, async (context) => accepted(context, await ask(context, catalog, "facts")))
-    .openapi(rebuildDerived, async (context) => accepted(context, await ask(context, catalog, "derived")));
-}
-
-async function ask(context: Context<ApiEnv>, catalog: Catalog, projection: "facts" | "derived"): Promise<Accepted> {
-  const { request } = await bodies.read(context.req, rebuildSchema);
-  const { tenantId, actor } = context.var.caller;
-  const command = { command: ProjectionRebuild, payload: { projection, request } };
-  return enqueueOne(context.env, catalog, { tenantId, source: `api/${actor}` }, command);
-}
-
-function accepted(context: Context<ApiEnv>, answer: Accepted) {
-  return context.json(acceptance.view(answer), 202, acceptance.headers(answer));
-}
+      return { items: [item] };
+    },
+  }),
+  rebuild(
+    "facts",
+    "rebuildFacts",
+    "Rebuild the projection of facts",
+    "The request does the same as the command `projection.rebuild`. Rows are repaired in place from the ledgers, so concurrent reads miss none. GET /v1/instances/{id} shows the progress.",
+  ),
+  rebuild(
+    "derived",
+    "rebuildDerived",
+    "Rebuild the results derived from facts",
+    "The request does the same as the command `projection.rebuild` with `derived`: every ledger sends its facts again for charges, payouts, budgets, merged contacts and webhooks. Existing results are not repeated; results lost with a restored backup or object are created again.",
+  ),
+];

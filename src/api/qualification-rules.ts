@@ -1,4 +1,4 @@
-import { answers, bodies, createRoute, HttpRefusal, needs, pages, Routes, times } from "millrace/http";
+import { HttpRefusal, needs, pages, times } from "millrace/http";
 import * as z from "zod";
 import { FACT_PAYLOADS } from "../messages/fact.ts";
 import { decide } from "../systems/facts/decide.ts";
@@ -12,8 +12,7 @@ import {
   versionsBefore,
 } from "../systems/facts/derived/rules.ts";
 import { rulesSchema } from "../systems/facts/rules.ts";
-import type { ApiEnv } from "./env.ts";
-import { problems } from "./problems.ts";
+import { operation } from "./operation.ts";
 
 /** Maximum size of a rules version: D1 stores a version as one value of at most 2 MB, and every batch of outcomes reads a few versions. */
 const MAX_RULES_BYTES = 64 * 1024;
@@ -61,126 +60,77 @@ const DecidedSchema = z
 
 const PATH = "/v1/qualification-rules";
 
-const put = createRoute({
-  method: "put",
-  path: PATH,
-  operationId: "addRules",
-  command: "qualification-rules put",
-  summary: "Add a version of the qualification rules",
-  description:
-    "For each outcome, the first rule whose conditions all hold decides. The applied version is the newest one in effect when the outcome was recorded. Versions are never changed. A repeated request returns the version that the first one created.",
-  ...needs("operate"),
-  request: { body: bodies.json(newRulesSchema) },
-  responses: {
-    200: answers("The new version", RulesSchema),
-    ...problems(...bodies.refusals, "invalid_transition"),
-  },
-});
-
-const current = createRoute({
-  method: "get",
-  path: PATH,
-  operationId: "getRules",
-  command: "qualification-rules show",
-  summary: "Get the newest version of the rules",
-  description: "Returns the newest version of the qualification rules.",
-  ...needs("read"),
-  responses: {
-    200: answers("The newest version, which may take effect later", RulesSchema),
-    ...problems("unauthorized", "forbidden"),
-  },
-});
-
-const list = createRoute({
-  method: "get",
-  path: `${PATH}/versions`,
-  operationId: "listRulesVersions",
-  command: "qualification-rules versions",
-  summary: "List the versions of the rules, newest first",
-  description: "Returns every version with its time and author. Versions are never changed.",
-  ...needs("read"),
-  request: {
-    query: z.strictObject({
+export const qualificationRules = [
+  operation("put", PATH, "addRules", "qualification-rules put", {
+    summary: "Add a version of the qualification rules",
+    description:
+      "For each outcome, the first rule whose conditions all hold decides. The applied version is the newest one in effect when the outcome was recorded. Versions are never changed. A repeated request returns the version that the first one created.",
+    body: newRulesSchema,
+    limits: { maxBytes: MAX_RULES_BYTES },
+    answer: ["The new version", RulesSchema],
+    problems: ["invalid_transition"],
+    async run({ env, by, body: { effective_at, ...asked } }) {
+      const at = effective_at === undefined ? undefined : Date.parse(effective_at);
+      return rulesView(await addRules(env.DB, by, { ...asked, effective_at: at }));
+    },
+  }),
+  operation("get", PATH, "getRules", "qualification-rules show", {
+    summary: "Get the newest version of the rules",
+    description: "Returns the newest version of the qualification rules.",
+    answer: ["The newest version, which may take effect later", RulesSchema],
+    async run({ env, by }) {
+      const latest = await latestRules(env.DB, by.tenantId);
+      return latest ? rulesView(latest) : { version: 0, effective_at: null, created_at: null, who: null, rules: [] };
+    },
+  }),
+  operation("get", `${PATH}/versions`, "listRulesVersions", "qualification-rules versions", {
+    summary: "List the versions of the rules, newest first",
+    description: "Returns every version with its time and author. Versions are never changed.",
+    query: {
       before: pages.wholeNumber(1).optional().meta({ type: "integer", description: "Pass the `next_before` of the previous page." }),
       limit: pages.query.limit,
-    }),
-  },
-  responses: {
-    200: answers("A page of versions", z.object({ items: z.array(VersionSchema), next_before: z.int().nullable() })),
-    ...problems("unauthorized", "forbidden", "invalid_payload"),
-  },
-});
-
-const show = createRoute({
-  method: "get",
-  path: `${PATH}/versions/{version}`,
-  operationId: "getRulesVersion",
-  command: "qualification-rules version",
-  summary: "Get a version of the rules",
-  description: "Returns the rules of this version.",
-  ...needs("read"),
-  request: { params: z.object({ version: pages.wholeNumber(1).meta({ type: "integer" }) }) },
-  responses: {
-    200: answers("The version", RulesSchema),
-    ...problems("unauthorized", "forbidden", "invalid_payload", "rules_not_found"),
-  },
-});
-
-const attempt = createRoute({
-  method: "post",
-  path: `${PATH}/try`,
-  operationId: "tryRules",
-  command: "qualification-rules try",
-  summary: "Try the rules on an outcome",
-  description: "Returns the charge and the payout that the rules compute for an outcome. Writes nothing.",
-  ...needs("read"),
-  request: { body: bodies.json(trySchema) },
-  responses: {
-    200: answers("The decision", DecidedSchema),
-    ...problems(...bodies.refusals),
-  },
-});
-
-export function qualificationRules() {
-  return new Routes<ApiEnv>()
-    .openapi(put, async ({ env, req, var: { caller }, json }) => {
-      const { effective_at, ...asked } = await bodies.read(req, newRulesSchema, { maxBytes: MAX_RULES_BYTES });
-      const at = effective_at === undefined ? undefined : Date.parse(effective_at);
-      return json(rulesView(await addRules(env.DB, caller, { ...asked, effective_at: at })), 200);
-    })
-    .openapi(current, async ({ env, var: { caller }, json }) => {
-      const latest = await latestRules(env.DB, caller.tenantId);
-      return json(latest ? rulesView(latest) : { version: 0, effective_at: null, created_at: null, who: null, rules: [] }, 200);
-    })
-    .openapi(list, async ({ env, req, var: { caller }, json }) => {
-      const { before = Number.MAX_SAFE_INTEGER, limit } = req.valid("query");
-      const found = await versionsBefore(env.DB, caller.tenantId, before, limit + 1);
+    },
+    answer: ["A page of versions", z.object({ items: z.array(VersionSchema), next_before: z.int().nullable() })],
+    async run({ env, by, query: { before = Number.MAX_SAFE_INTEGER, limit } }) {
+      const found = await versionsBefore(env.DB, by.tenantId, before, limit + 1);
       const items = found.slice(0, limit).map(versionView);
-      return json({ items, next_before: found.length > limit ? (items.at(-1)?.version ?? null) : null }, 200);
-    })
-    .openapi(show, async ({ env, req, var: { caller }, json }) => {
-      const found = await rulesOfVersion(env.DB, caller.tenantId, req.valid("param").version);
+      return { items, next_before: found.length > limit ? (items.at(-1)?.version ?? null) : null };
+    },
+  }),
+  operation("get", `${PATH}/versions/{version}`, "getRulesVersion", "qualification-rules version", {
+    summary: "Get a version of the rules",
+    description: "Returns the rules of this version.",
+    params: { version: pages.wholeNumber(1).meta({ type: "integer" }) },
+    answer: ["The version", RulesSchema],
+    problems: ["rules_not_found"],
+    async run({ env, by, param }) {
+      const found = await rulesOfVersion(env.DB, by.tenantId, param.version);
       if (!found) throw new HttpRefusal("rules_not_found", `There is no such version. List them with GET ${PATH}/versions.`);
-      return json(rulesView(found), 200);
-    })
-    .openapi(attempt, async ({ env, req, var: { caller }, json }) => {
-      const { outcome, rules, at } = await bodies.read(req, trySchema, { maxBytes: MAX_RULES_BYTES });
+      return rulesView(found);
+    },
+  }),
+  operation("post", `${PATH}/try`, "tryRules", "qualification-rules try", {
+    summary: "Try the rules on an outcome",
+    description: "Returns the charge and the payout that the rules compute for an outcome. Writes nothing.",
+    ...needs("read"),
+    body: trySchema,
+    limits: { maxBytes: MAX_RULES_BYTES },
+    answer: ["The decision", DecidedSchema],
+    async run({ env, by, body: { outcome, rules, at } }) {
       const moment = at === undefined ? Date.now() : Date.parse(at);
-      const saved = rules ? undefined : await rulesAt(env.DB, caller.tenantId, moment, await recentRules(env.DB, caller.tenantId));
+      const saved = rules ? undefined : await rulesAt(env.DB, by.tenantId, moment, await recentRules(env.DB, by.tenantId));
       const decision = decide(rules ?? saved?.rules ?? [], outcome);
       const { account, partner } = outcome.payload;
       const { charge_cents = null, payout_cents = null, rule = null } = decision ?? {};
-      return json(
-        {
-          version: saved?.version ?? null,
-          rule,
-          charge: charge_cents === null ? null : { account, amount_cents: charge_cents },
-          payout: payout_cents === null || partner === undefined ? null : { partner, amount_cents: payout_cents },
-        },
-        200,
-      );
-    });
-}
+      return {
+        version: saved?.version ?? null,
+        rule,
+        charge: charge_cents === null ? null : { account, amount_cents: charge_cents },
+        payout: payout_cents === null || partner === undefined ? null : { partner, amount_cents: payout_cents },
+      };
+    },
+  }),
+];
 
 function versionView({ version, effective_at, created_at, who }: RulesVersion): z.infer<typeof VersionSchema> {
   return { version, effective_at: times.iso(effective_at), created_at: times.iso(created_at), who };

@@ -1,12 +1,12 @@
 import { type Accepted, enqueueOne, errors, ids, texts } from "millrace";
-import { acceptance, answers, bodies, createRoute, needs, Routes } from "millrace/http";
+import { acceptance, bodies } from "millrace/http";
 import { instances, type Operator, statuses } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
 import { TenantDelete } from "../messages/tenant.ts";
 import { endTokens, tenantPreview } from "../systems/privacy/tenant.ts";
 import type { ApiEnv } from "./env.ts";
-import { problems } from "./problems.ts";
+import { operation } from "./operation.ts";
 
 const deleteSchema = bodies.reasoned.extend({
   tenant: z.string().max(64).meta({ description: "The name of the token's own tenant, as a confirmation." }),
@@ -18,37 +18,36 @@ const deleteSchema = bodies.reasoned.extend({
   dry_run: z.boolean().meta({ description: "False deletes the data; true only counts it, at most 1,000 files per folder." }),
 });
 
-const remove = createRoute({
-  method: "post",
-  path: "/v1/tenant/delete",
-  operationId: "deleteTenant",
-  command: "tenant delete",
-  summary: "Delete all data of the tenant",
-  description:
-    "Deletes everything of the token's tenant, including its tokens. The deletion cannot be undone. After the response all tokens of the tenant are refused: if the response was lost, a 401 means that the request was accepted. Data in the CRM, on sites and at webhook receivers remains. Stop the senders to the tenant's queues first.",
-  ...needs("operate"),
-  request: { body: bodies.json(deleteSchema) },
-  responses: {
-    200: answers("A dry run: the data to be deleted", z.object({ found: z.record(z.string(), z.int()) }).meta({ id: "TenantPreview" })),
-    202: acceptance.answer(z.object(acceptance.shape).meta({ id: "TenantDeleteAccepted" })),
-    ...problems(...bodies.refusals),
-  },
-});
+export const tenant = [
+  operation("post", "/v1/tenant/delete", "deleteTenant", "tenant delete", {
+    summary: "Delete all data of the tenant",
+    description:
+      "Deletes everything of the token's tenant, including its tokens. The deletion cannot be undone. After the response all tokens of the tenant are refused: if the response was lost, a 401 means that the request was accepted. Data in the CRM, on sites and at webhook receivers remains. Stop the senders to the tenant's queues first.",
+    body: deleteSchema,
+    plan: {
+      answer: ["A dry run: the data to be deleted", z.object({ found: z.record(z.string(), z.int()) }).meta({ id: "TenantPreview" })],
+      async run({ env, by, body }) {
+        assertOwn(by, body.tenant);
+        return { found: await tenantPreview(env, by.tenantId) };
+      },
+    },
+    answer: ["Accepted", z.object(acceptance.shape).meta({ id: "TenantDeleteAccepted" })],
+    status: 202,
+    location: "The instance.",
+    repeats: true,
+    async run({ env, by, catalog, body: { tenant, dry_run: _, ...rest }, context }) {
+      assertOwn(by, tenant);
+      const accepted = await ask(env, catalog, { ...by, source: `api/${by.actor}` }, { tenant, asked_by: by.actor, ...rest });
+      // The deletion command is already stored, so a failure to revoke tokens here is harmless. The first step of the deletion workflow
+      // revokes the remaining tokens.
+      await endTokens(env, by, rest.reason);
+      return acceptance.answer(context, accepted);
+    },
+  }),
+];
 
-export function tenant(catalog: Catalog) {
-  return new Routes<ApiEnv>().openapi(remove, async (context) => {
-    const { tenant: named, dry_run: isDry, ...rest } = await bodies.read(context.req, deleteSchema);
-    const { env, var: bound } = context;
-    const { tenantId, actor } = bound.caller;
-    if (named !== tenantId) throw bodies.invalid([{ path: "tenant", message: "must be the name of the token's own tenant" }]);
-    if (isDry) return context.json({ found: await tenantPreview(env, tenantId) }, 200);
-    const payload = { tenant: named, asked_by: actor, ...rest };
-    const accepted = await ask(env, catalog, { ...bound.caller, source: `api/${actor}` }, payload);
-    // The deletion command is already stored, so a failure to revoke tokens here is harmless. The first step of the deletion workflow
-    // revokes the remaining tokens.
-    await endTokens(env, bound.caller, rest.reason);
-    return context.json(acceptance.view(accepted), 202, acceptance.headers(accepted));
-  });
+function assertOwn({ tenantId }: Operator, named: string): void {
+  if (named !== tenantId) throw bodies.invalid([{ path: "tenant", message: "must be the name of the token's own tenant" }]);
 }
 
 /**

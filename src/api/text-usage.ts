@@ -1,11 +1,10 @@
-import { answers, bodies, createRoute, needs, Routes, times } from "millrace/http";
+import { bodies, times } from "millrace/http";
 import { instances } from "millrace/operate";
 import * as z from "zod";
 import { brandName } from "../messages/brand.ts";
 import { BAD_ANSWERS } from "../systems/content/bad-answer.ts";
 import { type TextCallRow, textCallsOf, textUsage } from "../systems/content/text-calls.ts";
-import type { ApiEnv } from "./env.ts";
-import { problems } from "./problems.ts";
+import { operation } from "./operation.ts";
 
 const DAY_MS = 86_400_000;
 const USUAL_DAYS = 30;
@@ -45,61 +44,38 @@ const TextUsageSchema = z
   })
   .meta({ id: "TextUsage" });
 
-const calls = createRoute({
-  method: "get",
-  path: "/v1/instances/{id}/text-calls",
-  operationId: "listTextCalls",
-  command: "instances text-calls",
-  summary: "List the model calls of an instance",
-  description:
-    "Returns the paid model answers. An article has the id of the instance that wrote it. Rows are kept for 400 days, longer than the instance.",
-  ...needs("read"),
-  request: { params: z.object({ id: z.string() }) },
-  responses: {
-    200: answers("The instance's answers, oldest first", z.object({ items: z.array(TextCallSchema) })),
-    ...problems("unauthorized", "forbidden", "instance_not_found"),
-  },
-});
-
-const usage = createRoute({
-  method: "get",
-  path: "/v1/usage/text",
-  operationId: "getTextUsage",
-  command: "usage text",
-  summary: "Get the usage of text generation by day, brand and model",
-  description: `Default: the last ${USUAL_DAYS} days. At most ${MOST_DAYS} days per request.`,
-  ...needs("read"),
-  request: {
-    query: z.strictObject({
+export const textUsages = [
+  operation("get", "/v1/instances/{id}/text-calls", "listTextCalls", "instances text-calls", {
+    summary: "List the model calls of an instance",
+    description:
+      "Returns the paid model answers. An article has the id of the instance that wrote it. Rows are kept for 400 days, longer than the instance.",
+    answer: ["The instance's answers, oldest first", z.object({ items: z.array(TextCallSchema) })],
+    problems: ["instance_not_found"],
+    async run({ env, by, param: { id } }) {
+      const found = await textCallsOf(env.DB, by.tenantId, id);
+      if (found.length === 0) await instances.get(env, by, id);
+      return { items: found.map(callView) };
+    },
+  }),
+  operation("get", "/v1/usage/text", "getTextUsage", "usage text", {
+    summary: "Get the usage of text generation by day, brand and model",
+    description: `Default: the last ${USUAL_DAYS} days. At most ${MOST_DAYS} days per request.`,
+    query: {
       brand: brandName.optional(),
       from: z.iso.date().optional().meta({ description: "The first day of the period, in UTC.", example: "2026-10-01" }),
       to: z.iso.date().optional().meta({ description: "The last day of the period, in UTC. Default: today." }),
-    }),
-  },
-  responses: {
-    200: answers("The sums, newest day first", z.object({ items: z.array(TextUsageSchema) })),
-    ...problems("unauthorized", "forbidden", "invalid_payload"),
-  },
-});
-
-export function textUsages() {
-  return new Routes<ApiEnv>()
-    .openapi(calls, async ({ env, req, var: { caller }, json }) => {
-      const { id } = req.valid("param");
-      const found = await textCallsOf(env.DB, caller.tenantId, id);
-      if (found.length === 0) await instances.get(env, caller, id);
-      return json({ items: found.map(callView) }, 200);
-    })
-    .openapi(usage, async ({ env, req, var: { caller }, json }) => {
-      const { brand, from, to } = req.valid("query");
+    },
+    answer: ["The sums, newest day first", z.object({ items: z.array(TextUsageSchema) })],
+    async run({ env, by, query: { brand, from, to } }) {
       const end = (to ? Date.parse(to) : Date.now() - (Date.now() % DAY_MS)) + DAY_MS;
       const begin = from ? Date.parse(from) : end - USUAL_DAYS * DAY_MS;
       if (begin >= end) throw bodies.invalid([{ path: "from", message: "is later than `to`" }]);
       if (end - begin > MOST_DAYS * DAY_MS)
         throw bodies.invalid([{ path: "from", message: `is more than ${MOST_DAYS} days before \`to\`: request a shorter period` }]);
-      return json({ items: await textUsage(env.DB, caller.tenantId, { brand, from: begin, to: end }) }, 200);
-    });
-}
+      return { items: await textUsage(env.DB, by.tenantId, { brand, from: begin, to: end }) };
+    },
+  }),
+];
 
 function callView({ content_id, brand, paid_at, ...call }: TextCallRow): z.infer<typeof TextCallSchema> {
   return { ...call, paid_at: times.iso(paid_at) };

@@ -1,13 +1,11 @@
 import { enqueueOne, ids, MillraceError, texts } from "millrace";
-import { answers, bodies, createRoute, HttpRefusal, needs, pages, Routes, times } from "millrace/http";
+import { HttpRefusal, pages, times } from "millrace/http";
 import { keysetPage } from "millrace/operate";
-import type { Catalog } from "millrace/worker";
 import * as z from "zod";
 import { WEBHOOK_TEST, WebhookDeliver } from "../messages/webhooks.ts";
 import { getDelivery, type LoggedDelivery, listDeliveries, testRow } from "../systems/webhooks/deliveries.ts";
 import { testOf } from "../systems/webhooks/offer.ts";
-import type { ApiEnv } from "./env.ts";
-import { problems } from "./problems.ts";
+import { operation } from "./operation.ts";
 import { endpointOf } from "./webhooks.ts";
 
 const STATES = ["pending", "sent", "failed", "gone", "skipped"] as const;
@@ -46,99 +44,62 @@ const AttemptSchema = z
 
 const DeliveryDetailSchema = DeliverySchema.extend({ attempts: z.array(AttemptSchema) }).meta({ id: "WebhookDeliveryDetail" });
 
-const testSchema = z.strictObject({});
-
-const params = z.object({ id: z.string() });
-
-const list = createRoute({
-  method: "get",
-  path: "/v1/webhooks/{id}/deliveries",
-  operationId: "listWebhookDeliveries",
-  command: "webhooks deliveries",
-  summary: "List the deliveries of an endpoint, newest first",
-  description: "Deliveries are kept for 30 days. Retry a failed one with POST /v1/instances/{instance_id}/retry, redeliver others.",
-  ...needs("read"),
-  request: { params, query: z.strictObject({ state: z.enum(STATES).optional(), redelivery: z.enum(STATES).optional(), ...pages.query }) },
-  responses: {
-    200: answers("A page of deliveries", pages.schema(DeliverySchema)),
-    ...problems("unauthorized", "forbidden", "webhook_not_found", "invalid_payload"),
-  },
-});
-
-const show = createRoute({
-  method: "get",
-  path: "/v1/webhooks/{id}/deliveries/{delivery}",
-  operationId: "getWebhookDelivery",
-  command: "webhooks delivery",
-  summary: "Get a delivery with its attempts",
-  description: "Returns the event, the state and each attempt with its answer.",
-  ...needs("read"),
-  request: { params: params.extend({ delivery: z.string() }) },
-  responses: {
-    200: answers("The delivery", DeliveryDetailSchema),
-    ...problems("unauthorized", "forbidden", "webhook_not_found", "delivery_not_found"),
-  },
-});
-
-const test = createRoute({
-  method: "post",
-  path: "/v1/webhooks/{id}/test",
-  operationId: "testWebhook",
-  command: "webhooks test",
-  summary: "Send a test to an endpoint",
-  description: `Sends an event of type \`${WEBHOOK_TEST}\` like a fact, to this endpoint only.`,
-  ...needs("operate"),
-  request: { params, body: bodies.json(testSchema) },
-  responses: {
-    202: {
-      description: "On its way",
-      headers: { Location: { description: "The delivery.", schema: { type: "string" } } },
-      content: { "application/json": { schema: z.object({ delivery_id: z.string(), instance_id: z.string() }) } },
-    },
-    ...problems(...bodies.refusals, "webhook_not_found", "invalid_transition"),
-  },
-});
-
-export function webhookDeliveries(catalog: Catalog) {
-  return new Routes<ApiEnv>()
-    .openapi(list, async (context) => {
-      const { id } = await endpointOf(context, context.req.valid("param").id);
-      const { state, redelivery, ...request } = context.req.valid("query");
+export const webhookDeliveries = [
+  operation("get", "/v1/webhooks/{id}/deliveries", "listWebhookDeliveries", "webhooks deliveries", {
+    summary: "List the deliveries of an endpoint, newest first",
+    description: "Deliveries are kept for 30 days. Retry a failed one with POST /v1/instances/{instance_id}/retry, redeliver others.",
+    query: { state: z.enum(STATES).optional(), redelivery: z.enum(STATES).optional(), ...pages.query },
+    answer: ["A page of deliveries", pages.schema(DeliverySchema)],
+    problems: ["webhook_not_found"],
+    async run({ env, by: { tenantId }, param, query: { state, redelivery, ...request }, context }) {
+      const { id } = await endpointOf(context, param.id);
       const found = await keysetPage(
         request,
         ({ matched_at, id }: Omit<LoggedDelivery, "attempts">) => ({ at: matched_at, id }),
-        (before, limit) => listDeliveries(context.env.DB, context.var.caller.tenantId, id, { state, redelivery, before, limit }),
+        (before, limit) => listDeliveries(env.DB, tenantId, id, { state, redelivery, before, limit }),
       );
-      return context.json(pages.of(found, deliveryView), 200);
-    })
-    .openapi(show, async (context) => {
-      const { delivery } = context.req.valid("param");
-      const { id } = await endpointOf(context, context.req.valid("param").id);
-      const found = await getDelivery(context.env.DB, context.var.caller.tenantId, id, delivery);
+      return pages.of(found, deliveryView);
+    },
+  }),
+  operation("get", "/v1/webhooks/{id}/deliveries/{delivery}", "getWebhookDelivery", "webhooks delivery", {
+    summary: "Get a delivery with its attempts",
+    description: "Returns the event, the state and each attempt with its answer.",
+    answer: ["The delivery", DeliveryDetailSchema],
+    problems: ["webhook_not_found", "delivery_not_found"],
+    async run({ env, by, param: { id: endpoint, delivery }, context }) {
+      const { id } = await endpointOf(context, endpoint);
+      const found = await getDelivery(env.DB, by.tenantId, id, delivery);
       if (!found) throw noDelivery(id, delivery);
-      return context.json({ ...deliveryView(found), attempts: found.attempts }, 200);
-    })
-    .openapi(test, async (context) => {
-      const endpoint = await endpointOf(context, context.req.valid("param").id);
-      await bodies.read(context.req, testSchema);
+      return { ...deliveryView(found), attempts: found.attempts };
+    },
+  }),
+  operation("post", "/v1/webhooks/{id}/test", "testWebhook", "webhooks test", {
+    summary: "Send a test to an endpoint",
+    description: `Sends an event of type \`${WEBHOOK_TEST}\` like a fact, to this endpoint only.`,
+    body: z.strictObject({}),
+    answer: ["On its way", z.object({ delivery_id: z.string(), instance_id: z.string() })],
+    status: 202,
+    location: "The delivery.",
+    problems: ["webhook_not_found", "invalid_transition"],
+    async run({ env, by: { tenantId, actor }, catalog, param, context }) {
+      const endpoint = await endpointOf(context, param.id);
       if (!endpoint.enabled) {
         throw new MillraceError("invalid_transition", `The endpoint is ${endpoint.state}: enable it, then test it.`, {
           from: endpoint.state,
         });
       }
-      const { tenantId, actor } = context.var.caller;
       const payload = testOf(endpoint);
       const id = ids.instance(tenantId, catalog.performer(WebhookDeliver.type).name, WebhookDeliver.key?.(payload) ?? "");
       const command = { command: WebhookDeliver, payload };
       // One write stores the delivery's command and its row, so that a delivery always has both.
-      const accepted = await enqueueOne(context.env, catalog, { tenantId, source: `api/${actor}` }, command, [
+      const { instanceId } = await enqueueOne(env, catalog, { tenantId, source: `api/${actor}` }, command, [
         testRow(tenantId, id, payload),
       ]);
-      return context.json({ delivery_id: id, instance_id: accepted.instanceId }, 202, {
-        location: `/v1/webhooks/${endpoint.id}/deliveries/${id}`,
-      });
-    });
-}
+      context.header("location", `/v1/webhooks/${endpoint.id}/deliveries/${id}`);
+      return { delivery_id: id, instance_id: instanceId };
+    },
+  }),
+];
 
 export function noDelivery(id: string, delivery: string): HttpRefusal {
   return new HttpRefusal(

@@ -1,4 +1,4 @@
-import { bodies, Routes, times } from "millrace/http";
+import { Routes, times } from "millrace/http";
 import * as z from "zod";
 import { FACT_PAYLOADS } from "../messages/fact.ts";
 import { PROCESSED } from "../messages/facts.ts";
@@ -41,7 +41,7 @@ export function describedDeliveries(): Routes {
 }
 
 function describe({ described }: Routes, type: string, summary: string, data: z.ZodType): void {
-  const schema = bodies.schema(z.object({ type: z.literal(type), timestamp: times.timestamp, data }));
+  const schema = z.object({ type: z.literal(type), timestamp: times.timestamp, data });
   described.webhooks.push({
     method: "post",
     path: type,

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { errors, MillraceError, texts } from "millrace";
-import { answers, bodies, createRoute, HttpRefusal, idempotency, needs, pages, Routes, times } from "millrace/http";
+import { HttpRefusal, idempotency, pages, times } from "millrace/http";
 import { bulkActions, keysetPage, operatorOf } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
@@ -11,7 +11,7 @@ import { type By, type Endpoint, getEndpoint, listEndpoints } from "../systems/w
 import { change, register } from "../systems/webhooks/registry.ts";
 import { tellSwitched } from "../systems/webhooks/switched.ts";
 import type { ApiEnv } from "./env.ts";
-import { problems } from "./problems.ts";
+import { operation } from "./operation.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -70,152 +70,83 @@ const backfill = z
   .nullable()
   .meta({ description: "Null without `backfill_days`." });
 
-const params = z.object({ id: z.string() });
-
-const create = createRoute({
-  method: "post",
-  path: "/v1/webhooks",
-  operationId: "registerWebhook",
-  command: "webhooks register",
-  summary: "Create a webhook endpoint",
-  description:
-    "Delivers the facts that ledgers accept from now on, and on request those of the last days. A host name without a DNS answer is accepted; it is resolved again before each request.",
-  ...needs("operate"),
-  request: {
-    headers: z.object(
-      idempotency.keyHeader("A repeated request with the same key returns the same endpoint; for one day it gets the first response."),
-    ),
-    body: bodies.json(createSchema),
-  },
-  responses: {
-    201: {
-      ...answers("Registered, with its secret", WebhookSchema.extend({ secret, backfill }).meta({ id: "WebhookWithSecret" })),
-      headers: idempotency.replayedSchema,
-    },
-    ...problems(...bodies.refusals, "invalid_transition", "idempotency_key_reused"),
-  },
-});
-
-const list = createRoute({
-  method: "get",
-  path: "/v1/webhooks",
-  operationId: "listWebhooks",
-  command: "webhooks list",
-  summary: "List webhook endpoints, newest first",
-  description: "Returns the endpoints of your tenant with their configuration and state.",
-  ...needs("read"),
-  request: {
-    query: z.strictObject({
-      deleted: z.enum(["true", "false"]).default("false").meta({ description: "True lists deleted endpoints too." }),
-      ...pages.query,
-    }),
-  },
-  responses: {
-    200: answers("A page of endpoints", pages.schema(WebhookSchema)),
-    ...problems("unauthorized", "forbidden", "invalid_payload"),
-  },
-});
-
-const show = createRoute({
-  method: "get",
-  path: "/v1/webhooks/{id}",
-  operationId: "getWebhook",
-  command: "webhooks show",
-  summary: "Get a webhook endpoint",
-  description: "Returns the configuration and the state of the endpoint. The response does not contain the secret.",
-  ...needs("read"),
-  request: { params },
-  responses: { 200: answers("The endpoint", WebhookSchema), ...problems("unauthorized", "forbidden", "webhook_not_found") },
-});
-
-const replace = createRoute({
-  method: "put",
-  path: "/v1/webhooks/{id}",
-  operationId: "changeWebhook",
-  command: "webhooks change",
-  summary: "Replace the configuration of an endpoint",
-  description:
-    "The change creates a new version of the endpoint. Running deliveries go to the new URL. Deliveries deferred while the endpoint was disabled are sent when it is enabled.",
-  ...needs("operate"),
-  request: { params, body: bodies.json(changeSchema) },
-  responses: {
-    200: answers("The new version", WebhookSchema),
-    ...problems(...bodies.refusals, "webhook_not_found", "invalid_transition"),
-  },
-});
-
-const enable = createRoute({
-  method: "post",
-  path: "/v1/webhooks/{id}/enable",
-  operationId: "enableWebhook",
-  command: "webhooks enable",
-  summary: "Enable an endpoint",
-  description: "Enables a disabled endpoint with its last configuration.",
-  ...needs("operate"),
-  request: { params, body: bodies.json(enableSchema) },
-  responses: {
-    200: answers("The new version", WebhookSchema),
-    ...problems(...bodies.refusals, "webhook_not_found", "invalid_transition"),
-  },
-});
-
-const remove = createRoute({
-  method: "delete",
-  path: "/v1/webhooks/{id}",
-  operationId: "deleteWebhook",
-  command: "webhooks delete",
-  summary: "Delete an endpoint",
-  description: "The deletion stops further deliveries, skips running ones, and ends the secrets. Past deliveries remain readable.",
-  ...needs("operate"),
-  request: { params },
-  responses: {
-    200: answers("Its last version", WebhookSchema),
-    ...problems("unauthorized", "forbidden", "webhook_not_found", "invalid_transition", "invalid_payload"),
-  },
-});
-
-export function webhooks(catalog: Catalog) {
-  const changing = async (context: Context<ApiEnv>, id: string, asked: Parameters<typeof change>[3]) => {
-    const endpoint = await change(context.env, by(context), id, asked);
-    if (endpoint) await tellSwitched(context.env, catalog, context.var.caller.tenantId, endpoint);
-    return changed(id, endpoint);
-  };
-  return new Routes<ApiEnv>()
-    .openapi(create, async (context) => {
-      const { backfill_days: days, ...config } = await bodies.read(context.req, createSchema);
+export const webhooks = [
+  operation("post", "/v1/webhooks", "registerWebhook", "webhooks register", {
+    summary: "Create a webhook endpoint",
+    description:
+      "Delivers the facts that ledgers accept from now on, and on request those of the last days. A host name without a DNS answer is accepted; it is resolved again before each request.",
+    key: "A repeated request with the same key returns the same endpoint; for one day it gets the first response.",
+    body: createSchema,
+    answer: ["Registered, with its secret", WebhookSchema.extend({ secret, backfill }).meta({ id: "WebhookWithSecret" })],
+    status: 201,
+    location: "The endpoint.",
+    problems: ["invalid_transition", "idempotency_key_reused"],
+    async run({ env, catalog, body: { backfill_days: days, ...config }, key, context }) {
       if (days !== undefined && !config.enabled) throw disabledBackfill();
-      const key = idempotency.key(context.req.header("idempotency-key"));
-      const { id, secret, replayed } = await register(context.env, by(context), config, key);
+      const { id, secret, replayed } = await register(env, by(context), config, key);
       const headers = { location: `/v1/webhooks/${id}`, ...idempotency.replayed({ replayed }) };
       const endpoint = await endpointOf(context, id);
       const backfill = days === undefined ? null : await backfilled(context, catalog, endpoint, days);
       return context.json({ ...endpoint, secret, backfill }, 201, headers);
-    })
-    .openapi(list, async (context) => {
-      const { deleted, ...request } = context.req.valid("query");
+    },
+  }),
+  operation("get", "/v1/webhooks", "listWebhooks", "webhooks list", {
+    summary: "List webhook endpoints, newest first",
+    description: "Returns the endpoints of your tenant with their configuration and state.",
+    query: {
+      deleted: z.enum(["true", "false"]).default("false").meta({ description: "True lists deleted endpoints too." }),
+      ...pages.query,
+    },
+    answer: ["A page of endpoints", pages.schema(WebhookSchema)],
+    async run({ env, by, query: { deleted, ...request } }) {
       const found = await keysetPage(
         request,
         ({ created_at, id }: Endpoint) => ({ at: created_at, id }),
-        (before, limit) => listEndpoints(context.env.DB, context.var.caller.tenantId, { deleted: deleted === "true", before, limit }),
+        (before, limit) => listEndpoints(env.DB, by.tenantId, { deleted: deleted === "true", before, limit }),
       );
-      return context.json(pages.of(found, webhookView), 200);
-    })
-    .openapi(show, async (context) => context.json(await endpointOf(context, context.req.valid("param").id), 200))
-    .openapi(replace, async (context) => {
-      const { id } = context.req.valid("param");
-      const { version, ...config } = await bodies.read(context.req, changeSchema);
-      return context.json(await changing(context, id, { version, config }), 200);
-    })
-    .openapi(enable, async (context) => {
-      const { id } = context.req.valid("param");
-      const { version } = await bodies.read(context.req, enableSchema);
-      return context.json(await changing(context, id, { version, state: "enabled" }), 200);
-    })
-    .openapi(remove, async (context) => {
-      const { id } = context.req.valid("param");
+      return pages.of(found, webhookView);
+    },
+  }),
+  operation("get", "/v1/webhooks/{id}", "getWebhook", "webhooks show", {
+    summary: "Get a webhook endpoint",
+    description: "Returns the configuration and the state of the endpoint. The response does not contain the secret.",
+    answer: ["The endpoint", WebhookSchema],
+    problems: ["webhook_not_found"],
+    run: ({ param, context }) => endpointOf(context, param.id),
+  }),
+  operation("put", "/v1/webhooks/{id}", "changeWebhook", "webhooks change", {
+    summary: "Replace the configuration of an endpoint",
+    description:
+      "The change creates a new version of the endpoint. Running deliveries go to the new URL. Deliveries deferred while the endpoint was disabled are sent when it is enabled.",
+    body: changeSchema,
+    answer: ["The new version", WebhookSchema],
+    problems: ["webhook_not_found", "invalid_transition"],
+    run: ({ catalog, param, body: { version, ...config }, context }) => changing(context, catalog, param.id, { version, config }),
+  }),
+  operation("post", "/v1/webhooks/{id}/enable", "enableWebhook", "webhooks enable", {
+    summary: "Enable an endpoint",
+    description: "Enables a disabled endpoint with its last configuration.",
+    body: enableSchema,
+    answer: ["The new version", WebhookSchema],
+    problems: ["webhook_not_found", "invalid_transition"],
+    run: ({ catalog, param, body, context }) => changing(context, catalog, param.id, { version: body.version, state: "enabled" }),
+  }),
+  operation("delete", "/v1/webhooks/{id}", "deleteWebhook", "webhooks delete", {
+    summary: "Delete an endpoint",
+    description: "The deletion stops further deliveries, skips running ones, and ends the secrets. Past deliveries remain readable.",
+    answer: ["Its last version", WebhookSchema],
+    problems: ["webhook_not_found", "invalid_transition"],
+    async run({ catalog, param: { id }, context }) {
       const { version } = await endpointOf(context, id);
-      return context.json(await changing(context, id, { version, state: "deleted" }), 200);
-    });
+      return changing(context, catalog, id, { version, state: "deleted" });
+    },
+  }),
+];
+
+async function changing(context: Context<ApiEnv>, catalog: Catalog, id: string, asked: Parameters<typeof change>[3]) {
+  const endpoint = await change(context.env, by(context), id, asked);
+  if (endpoint) await tellSwitched(context.env, catalog, context.var.caller.tenantId, endpoint);
+  return changed(id, endpoint);
 }
 
 /**

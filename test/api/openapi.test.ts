@@ -2,11 +2,12 @@ import { describe, expect, it } from "vitest";
 import { operationsIn } from "../../packages/millrace/cli/operate/operations.ts";
 import { documentOf } from "../../packages/millrace/src/http/document.ts";
 import { builtRoutes } from "../../packages/millrace/src/http/engine-routes.ts";
+import { ENGINE_PROBLEMS } from "../../packages/millrace/src/http/problems.ts";
 import { ownRoutes } from "../../src/api/app.ts";
 import { app } from "../../src/catalog.ts";
 import { type Json, send } from "./client.ts";
 
-const api = builtRoutes(app, ownRoutes(app), new WeakSet());
+const api = builtRoutes(app, ownRoutes(), new WeakSet());
 
 async function documented(): Promise<Json> {
   const { status, body } = await send("/openapi.json");
@@ -87,7 +88,7 @@ describe("The OpenAPI document", () => {
   });
 
   it("the OpenAPI document is the source of the engine's commands; `-u` writes them again", async () => {
-    const document = documentOf(builtRoutes(app, {}, new WeakSet()).described);
+    const document = documentOf(builtRoutes(app, {}, new WeakSet()).described, ENGINE_PROBLEMS);
     const lines = operationsIn(document).map((operation) => JSON.stringify(operation));
     await expect(`[\n${lines.join(",\n")}\n]\n`).toMatchFileSnapshot("../../packages/millrace/cli/operate/operations.json");
   });

@@ -82,6 +82,7 @@ const CALLS: readonly [call: string, options: readonly string[], code: number, s
   ["caller show", [], 0, /^actor +ada$/m],
   ["callback-secret show", [], 0, /^secret +whsec_/],
   ["sign-in-codes mint", REASON, 0, /^expires .* in \d+ min$/m],
+  [`enqueue ${audit.type}`, ["--payload", '{"brand":"acme"}', "--key", "tea,3", "--run-at", "2h"], 0, "Accepted. It is due "],
   ["commands send-batch", ["--commands", JSON.stringify([audit])], 0, /^ +202 /m],
   ["stream-tokens mint", ["--path", "/v1/stream"], 0, /^path +\/v1\/stream$/m],
 ];

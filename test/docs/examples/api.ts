@@ -1,5 +1,5 @@
 import { MillraceError, query, sql } from "millrace";
-import { answers, createRoute, engineProblems, engineRoutes, type HttpEnv, needs, Routes } from "millrace/http";
+import { engineProblems, engineRoutes, type HttpEnv, operationIn } from "millrace/http";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
 
@@ -7,27 +7,22 @@ const PROBLEMS = {
   ...engineProblems.all,
   order_not_found: { status: 404, title: "No such order", means: "No order of yours has this id.", next: "Check its spelling." },
 };
-const problems = engineProblems.documents(PROBLEMS);
+const operation = operationIn<HttpEnv, keyof typeof PROBLEMS>();
 
-const show = createRoute({
-  method: "get",
-  path: "/v1/orders/{id}",
-  operationId: "getOrder",
-  summary: "Show an order",
-  ...needs("read"),
-  request: { params: z.object({ id: z.string() }) },
-  responses: {
-    200: answers("The order", z.object({ id: z.string(), label: z.string().nullable() })),
-    ...problems("unauthorized", "forbidden", "order_not_found"),
-  },
-});
-
-const orders = new Routes<HttpEnv>().openapi(show, async ({ env, req, json }) => {
-  const { id } = req.valid("param");
-  const [order] = await query<{ id: string; label: string | null }>(env.DB, sql`SELECT id, label FROM orders WHERE id = ${id}`);
-  if (!order) throw new MillraceError("order_not_found", `There is no order ${id}.`);
-  return json(order, 200);
-});
+/** Routes with their handlers. A GET needs the scope `read`, other methods `operate`, unless `needs(…)` names others. */
+const orders = [
+  operation("get", "/v1/orders/{id}", "getOrder", "orders show", {
+    summary: "Show an order",
+    description: "Returns the order with its label.",
+    answer: ["The order", z.object({ id: z.string(), label: z.string().nullable() })],
+    problems: ["order_not_found"],
+    async run({ env, param: { id } }) {
+      const [order] = await query<{ id: string; label: string | null }>(env.DB, sql`SELECT id, label FROM orders WHERE id = ${id}`);
+      if (!order) throw new MillraceError("order_not_found", `There is no order ${id}.`);
+      return order;
+    },
+  }),
+];
 
 /** The routes of the engine and of the shop, with the same tokens and one OpenAPI document. */
 export function ordersApi(app: Catalog) {

@@ -1,8 +1,8 @@
+import type { Context } from "hono";
 import * as z from "zod";
 import { isoOrNull, timestamp } from "../contract/row.ts";
 import type { Accepted } from "../intake/accept/enqueue.ts";
 import { INSTANCE_STATUSES } from "../store/instances/status.ts";
-import { replayedHeader, replayedHeaderSchema } from "./request-headers.ts";
 
 export const instanceStatus = z.enum([...INSTANCE_STATUSES, "pruned"]).meta({
   description:
@@ -19,22 +19,13 @@ export const acceptedShape = {
     .meta({ description: "When a delayed command is due. Null without a delay, and for a repeat after the instance has ended." }),
   correlation_id: z.string(),
 };
-const AcceptedSchema = z.object(acceptedShape);
 
-/** Documents the response to an accepted command. */
-export function acceptedAnswer<Schema extends z.ZodType>(schema: Schema) {
-  return {
-    description: "Accepted",
-    headers: { Location: { description: "The instance.", schema: { type: "string" as const } }, ...replayedHeaderSchema },
-    content: { "application/json": { schema } },
-  };
+/** The response to an accepted command. Sets the header `Location`. */
+export function answerAccepted(context: Pick<Context, "header">, accepted: Accepted) {
+  context.header("location", `/v1/instances/${accepted.instanceId}`);
+  return acceptedView(accepted);
 }
 
-export function acceptedView({ instanceId, replayed, status, dueAt, correlationId }: Accepted): z.infer<typeof AcceptedSchema> {
+export function acceptedView({ instanceId, replayed, status, dueAt, correlationId }: Accepted) {
   return { instance_id: instanceId, replayed, instance_status: status, due_at: isoOrNull(dueAt), correlation_id: correlationId };
-}
-
-/** Headers of the response to an accepted command: the instance's location, and `Idempotency-Replayed` for a repeated command. */
-export function acceptedHeaders({ instanceId, replayed }: Accepted): Record<string, string> {
-  return { location: `/v1/instances/${instanceId}`, ...replayedHeader({ replayed }) };
 }

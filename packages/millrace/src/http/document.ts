@@ -1,4 +1,6 @@
 import * as z from "zod";
+import { answersOfProblems, LIMIT_HEADER_COMPONENTS } from "./problem.ts";
+import type { Problems } from "./problems.ts";
 import type { Described, Route } from "./router.ts";
 
 type Json = Record<string, unknown>;
@@ -14,13 +16,13 @@ export interface Operation extends Json {
 }
 
 export interface Document {
-  readonly components: Record<string, Record<string, Json>>;
+  readonly components: Readonly<Record<"schemas" | "securitySchemes" | "headers", Record<string, Json>>>;
   readonly paths: Record<string, Record<string, Operation>>;
   readonly webhooks: Record<string, Record<string, Operation>>;
 }
 
 /** Builds the parts of the OpenAPI document about routes. A schema with an `id` in its metadata becomes a component with that name. */
-export function documentOf({ routes, webhooks, components }: Described): Document {
+export function documentOf({ routes, webhooks }: Described, problems: Problems): Document {
   const schemas: Record<string, Json> = {};
   const known = new Map<z.ZodType, Json>();
   const schemaOf: SchemaOf = (schema, isAnswer) => {
@@ -35,21 +37,28 @@ export function documentOf({ routes, webhooks, components }: Described): Documen
   const byPath = (described: readonly Route[]) => {
     const paths: Document["paths"] = {};
     for (const route of described) {
-      paths[route.path] = { [route.method]: operationOf(route, schemaOf), ...paths[route.path] };
+      paths[route.path] = { [route.method]: operationOf(route, schemaOf, problems), ...paths[route.path] };
     }
     return paths;
   };
   const said = { paths: byPath(routes), webhooks: byPath(webhooks) };
-  return { components: { ...components, schemas: { ...components.schemas, ...schemas } } as Document["components"], ...said };
+  const securitySchemes = Object.assign({}, ...routes.map(({ schemes }) => schemes));
+  return { components: { schemas, securitySchemes, headers: LIMIT_HEADER_COMPONENTS }, ...said };
 }
 
 type SchemaOf = (schema: object, isAnswer: boolean) => Json;
 
 function operationOf(
-  { method: _, path: _path, middleware: _middleware, command, request = {}, responses, ...said }: Route,
+  { method: _, path, middleware: _middleware, schemes: _schemes, command, request = {}, responses, problems, ...said }: Route,
   schemaOf: SchemaOf,
+  table: Problems,
 ): Operation {
   const { params, query, headers, body } = request;
+  const refusals = problems ? answersOfProblems(path, problems, table) : [];
+  const answers = new Map<string, Route["responses"][string]>(refusals.map(([status, answer]) => [String(status), answer]));
+  for (const [status, one] of Object.entries(responses)) {
+    answers.set(status, { ...one, ...(one.content && { content: { ...answers.get(status)?.content, ...one.content } }) });
+  }
   const parameters = [...parametersIn("path", params), ...parametersIn("query", query), ...parametersIn("header", headers)];
   return {
     ...said,
@@ -57,7 +66,7 @@ function operationOf(
     ...(parameters.length > 0 && { parameters }),
     ...(body && { requestBody: { ...body, content: contentOf(body.content, schemaOf, false) } }),
     responses: Object.fromEntries(
-      Object.entries(responses).map(([status, { content, ...answer }]) => [
+      [...answers].map(([status, { content, ...answer }]) => [
         status,
         { ...answer, ...(content && { content: contentOf(content, schemaOf, true) }) },
       ]),

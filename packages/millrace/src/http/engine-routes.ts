@@ -14,11 +14,10 @@ import { consolePage } from "./console/console.ts";
 import type { Elsewhere, FirstCommand, HttpEnv } from "./env.ts";
 import type { Group } from "./openapi.ts";
 import { openApi } from "./openapi.ts";
-import type { Operation } from "./operation.ts";
 import { answererOf, HttpRefusal } from "./problem.ts";
 import { ENGINE_PROBLEMS, type Problems } from "./problems.ts";
 import { limitStrangers } from "./request-limits.ts";
-import { Routes } from "./router.ts";
+import { type Operation, Routes } from "./router.ts";
 import { accepting } from "./routes/accept.ts";
 import { audit, instanceActs } from "./routes/acts.ts";
 import { approvals } from "./routes/approvals.ts";
@@ -40,12 +39,9 @@ import { workflows } from "./routes/workflows.ts";
 
 /** Additions of an app to the engine's routes. */
 export interface EngineRoutesOptions {
-  /**
-   * Routes of the app, or a function that returns these routes. The engine's OpenAPI document contains the app's routes. Routes of the app
-   * under /v1 require the same tokens as the engine's routes.
-   */
+  /** Routes of the app. The OpenAPI document contains these routes. Under /v1 they require the same tokens as the engine's routes. */
   // biome-ignore lint/suspicious/noExplicitAny: their bindings are the app's, and nothing here reads them
-  routes?: readonly (Routes<any, any> | ((catalog: Catalog) => Routes<any, any>))[];
+  routes?: readonly (Routes<any> | readonly Operation[])[];
   /** Groups of the app's routes in the OpenAPI document. */
   groups?: readonly Group[];
   /** All problem codes of the deployment. Default: the engine's problem codes. */
@@ -96,8 +92,7 @@ export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unma
     firstCommand,
   } = options;
   const api = new Routes<HttpEnv>();
-  const routes = given.map((own) => (typeof own === "function" ? own(catalog) : own));
-  const answer = answererOf(routes);
+  const answer = answererOf(given.filter((own) => own instanceof Routes));
   api.onError(answer);
   api.notFound((context) => {
     unmatched.add(context.req.raw);
@@ -124,17 +119,12 @@ export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unma
   });
   for (const known of ["/v1/*", METRICS_PATH, ...(loadMcp ? [MCP_PATH] : [])]) api.use(known, unstored, authenticate(scopes, schema));
 
-  const add = ({ route, handler }: Operation) => api.openapi(route, handler);
-  for (const one of [audit(verbs), minting(scopes), ...OPERATIONS]) add(one);
-  for (const own of routes) api.route("/", own);
-  if (loadMcp) add(mcp(loadMcp, async (request, { env }) => api.fetch(request, env)));
-  add(problemsPage);
-  if (hasConsole) {
-    add(consoleSignIn);
-    api.route("/", consolePage());
-  }
-  add(openApi(api.described, { groups, problems, scopes }));
-  return api;
+  api.add(audit(verbs), minting(scopes), ...OPERATIONS);
+  for (const own of given) own instanceof Routes ? api.include(own) : api.add(...own);
+  if (loadMcp) api.add(mcp(loadMcp, async (request, { env }) => api.fetch(request, env)));
+  api.add(problemsPage);
+  if (hasConsole) api.add(consoleSignIn).route("/", consolePage());
+  return api.add(openApi(api.described, { groups, problems, scopes }));
 }
 
 const OPERATIONS = [
@@ -159,7 +149,8 @@ const OPERATIONS = [
 
 /** The types for a client: requests and responses of the engine's routes, by path and method. */
 export type EngineApi = ApiOf<(typeof OPERATIONS)[number] | ReturnType<typeof audit> | ReturnType<typeof minting>>;
-type ApiOf<One> = One extends Operation<infer Schema extends RouteSchema> ? Hono<HttpEnv, Schema> : never;
+/** The types of operations for a client. */
+export type ApiOf<One> = One extends Operation<infer Schema extends RouteSchema> ? Hono<HttpEnv, Schema> : never;
 
 function mark(context: Context<HttpEnv>): void {
   // By default a cache revalidates a response each time, because a deployment or another request may change it.

@@ -2,25 +2,25 @@
 // the piece of a request or response that they read, write or document.
 
 import { iso, isoOrNull, timestamp } from "../contract/row.ts";
-import { acceptedAnswer, acceptedHeaders, acceptedShape, acceptedView } from "./accepted.ts";
+import { acceptedShape, answerAccepted } from "./accepted.ts";
 import { callerOf, mayStillRead } from "./auth.ts";
-import { jsonBody, jsonSchema, mediaTypeOf, notTaken, parseWith, readBody, readText } from "./body.ts";
+import { jsonSchema, mediaTypeOf, notTaken, parseWith, readBody, readText } from "./body.ts";
 import { answerEvents, heardLast, streamed, streamHeaders, streamQuery } from "./event-stream.ts";
 import { invalidRequest } from "./invalid-request.ts";
-import { BODY_REFUSALS, reasoned } from "./operation.ts";
+import { reasoned } from "./operation.ts";
 import { nameQuery, page, pageByName, pageOf, pageQuery, timeCursor, wholeNumber } from "./paging.ts";
-import { documentsProblems, PROBLEMS_PATH, ProblemSchema, problemOf } from "./problem.ts";
+import { PROBLEMS_PATH, ProblemSchema, problemOf } from "./problem.ts";
 import { ENGINE_PROBLEMS } from "./problems.ts";
-import { idempotencyKey, keyHeader, replayedHeader, replayedHeaderSchema, traceHeadersSchema, traceOf } from "./request-headers.ts";
+import { idempotencyKey, replayedHeader, traceHeadersSchema, traceOf } from "./request-headers.ts";
 import { signedText } from "./signed-text.ts";
 import { github, slack, standardWebhooks, stripe } from "./webhook-schemes.ts";
 
 export type { EngineRoutesOptions } from "./engine-routes.ts";
 export type { HttpEnv } from "./env.ts";
 export { engineRoutes } from "./lazy-routes.ts";
-export { needs } from "./operation.ts";
+export { needs, operationIn } from "./operation.ts";
 export { HttpRefusal } from "./problem.ts";
-export { answers, createRoute, Routes } from "./router.ts";
+export { answers, Routes } from "./router.ts";
 export { type InboundSource, inboundRoutes } from "./routes/inbound.ts";
 export { answerHtml } from "./routes/problems-page.ts";
 export { pullRoutes } from "./routes/pull.ts";
@@ -29,7 +29,6 @@ export type { WebhookScheme } from "./webhook-schemes.ts";
 
 /** Bodies of requests: how a route documents, reads and refuses them. */
 export const bodies = {
-  json: jsonBody,
   schema: jsonSchema,
   read: readBody,
   text: readText,
@@ -39,14 +38,13 @@ export const bodies = {
   mediaTypeOf,
   notTaken,
   reasoned,
-  refusals: BODY_REFUSALS,
 };
 
-/** Responses to an accepted command. */
-export const acceptance = { answer: acceptedAnswer, headers: acceptedHeaders, shape: acceptedShape, view: acceptedView };
+/** The response to an accepted command. */
+export const acceptance = { answer: answerAccepted, shape: acceptedShape };
 
 /** The headers `Idempotency-Key` and `Idempotency-Replayed`. */
-export const idempotency = { key: idempotencyKey, keyHeader, replayed: replayedHeader, replayedSchema: replayedHeaderSchema };
+export const idempotency = { key: idempotencyKey, replayed: replayedHeader };
 
 /** Pages of lists: their queries, schemas and cursors. */
 export const pages = { of: page, byName: pageByName, schema: pageOf, query: pageQuery, nameQuery, timeCursor, wholeNumber };
@@ -63,10 +61,9 @@ export const traceContext = { headers: traceHeadersSchema, of: traceOf };
 /** The callers of requests, and their tokens. */
 export const callers = { of: callerOf, mayStillRead };
 
-/** Problem documents: the engine's table of codes, and functions for a table that also has codes of the app. */
+/** Problem documents: the engine's table of codes, and a function for a table that also has codes of the app. */
 export const engineProblems = {
   all: ENGINE_PROBLEMS,
-  documents: documentsProblems,
   of: problemOf,
   schema: ProblemSchema,
   path: PROBLEMS_PATH,

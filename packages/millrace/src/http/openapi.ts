@@ -1,8 +1,7 @@
 import * as z from "zod";
 import { documentOf } from "./document.ts";
 import { operation } from "./operation.ts";
-import { LIMIT_HEADER_COMPONENTS } from "./problem.ts";
-import { byStatus, ENGINE_PROBLEMS, type Problems } from "./problems.ts";
+import { byStatus, type Problems } from "./problems.ts";
 import type { Described } from "./router.ts";
 
 const INFO = {
@@ -23,50 +22,37 @@ interface Beside {
 }
 
 /** Serves the OpenAPI document of the `described` routes. The first request builds the document. */
-export function openApi(described: Described, { groups, problems: known, scopes }: Beside) {
+export function openApi(described: Described, { groups, problems, scopes }: Beside) {
   let document: object | undefined;
-  const named = [...new Set(["enqueue", "read", "operate", ...scopes, "pull", "observe", "tokens"])].map((scope) => `\`${scope}\``);
-  described.component("securitySchemes", "bearer", {
-    type: "http",
-    scheme: "bearer",
-    bearerFormat: "mr_<id>_<secret>",
-    description: `A token with the scope the route names: ${named.join(", ")}; \`unattributed\` adds data without a tenant.`,
-  });
-  for (const [name, header] of Object.entries(LIMIT_HEADER_COMPONENTS)) described.component("headers", name, header);
   return operation("get", "/openapi.json", "getDocument", "openapi show", {
     summary: "Get this OpenAPI document",
     description: "Returns the OpenAPI 3.1 document of this deployment, including the routes of the app.",
     security: [],
     answer: ["OpenAPI 3.1", z.looseObject({ openapi: z.string() })],
     run() {
-      document ??= wholeOf(described, [...ENGINE_GROUPS, ...groups], known);
+      document ??= wholeOf(described, { groups: [...ENGINE_GROUPS, ...groups], problems, scopes });
       return document as { openapi: string };
     },
   });
 }
 
-const UNKNOWN_PARAMETER = {
-  description: `\`invalid_payload\`: ${ENGINE_PROBLEMS.invalid_payload.title}`,
-  content: { "application/problem+json": { schema: { $ref: "#/components/schemas/Problem" } } },
-};
-
-function wholeOf(described: Described, groups: readonly Group[], problems: Problems): object {
-  const document = documentOf(described);
-  codesOf(document).enum = byStatus(problems).map(([name]) => name);
+function wholeOf(described: Described, { groups, problems, scopes }: Beside): object {
+  const document = documentOf(described, problems);
+  const { schemas, securitySchemes } = document.components;
+  const { properties } = schemas.Problem as { properties: { code: object } };
+  Object.assign(properties.code, { enum: byStatus(problems).map(([name]) => name) });
+  const named = [...new Set(["enqueue", "read", "operate", ...scopes, "pull", "observe", "tokens"])].map((scope) => `\`${scope}\``);
+  securitySchemes.bearer = {
+    type: "http",
+    scheme: "bearer",
+    bearerFormat: "mr_<id>_<secret>",
+    description: `A token with the scope the route names: ${named.join(", ")}; \`unattributed\` adds data without a tenant.`,
+  };
   for (const [path, item] of Object.entries(document.paths)) {
-    for (const operation of Object.values(item)) {
-      operation.tags = [tagOf(path, groups)];
-      // Every route refuses unknown query parameters, so every route documents a 422.
-      if (path.startsWith("/v1/")) operation.responses[422] ??= UNKNOWN_PARAMETER;
-    }
+    for (const operation of Object.values(item)) operation.tags = [tagOf(path, groups)];
   }
   const tags = groups.map(({ name, description }) => ({ name, description }));
   return { openapi: "3.1.0", info: INFO, servers: SERVERS, tags, ...document };
-}
-
-function codesOf(document: object): { enum?: string[] } {
-  const { components } = document as { components: { schemas: { Problem: { properties: { code: object } } } } };
-  return components.schemas.Problem.properties.code;
 }
 
 /** A group of routes in the OpenAPI document. `paths` are path prefixes of its routes. */

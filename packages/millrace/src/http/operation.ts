@@ -1,4 +1,4 @@
-import type { Context, Handler, MiddlewareHandler, ToSchema, TypedResponse } from "hono";
+import type { Context, MiddlewareHandler, ToSchema, TypedResponse } from "hono";
 import type { StatusCode } from "hono/utils/http-status";
 import type { JSONParsed } from "hono/utils/types";
 import * as z from "zod";
@@ -9,10 +9,9 @@ import type { Catalog } from "../topology/catalog.ts";
 import { lacksScope } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { Caller, Engine, HttpEnv } from "./env.ts";
-import { problems } from "./problem.ts";
 import type { ENGINE_PROBLEMS } from "./problems.ts";
 import { idempotencyKey, keyHeader, replayedHeader, replayedHeaderSchema } from "./request-headers.ts";
-import { answers, type PathOf, type Route } from "./router.ts";
+import { answers, type Operation, type Route } from "./router.ts";
 
 /** Body of every operator action: the reason, which the audit stores. */
 const reason = z
@@ -25,14 +24,7 @@ const reason = z
 export const reasoned = z.strictObject({ reason });
 
 /** Problems that any request with a body can return. */
-export const BODY_REFUSALS = [
-  "invalid_json",
-  "unauthorized",
-  "forbidden",
-  "payload_too_large",
-  "unsupported_media_type",
-  "invalid_payload",
-] as const;
+const BODY_REFUSALS = ["invalid_json", "payload_too_large", "unsupported_media_type", "invalid_payload"] as const;
 
 /** Requires all given scopes, in the router and in the OpenAPI document. */
 export function needs(...scopes: Scope[]) {
@@ -73,9 +65,19 @@ type InPath<Path extends string> = Path extends `${string}{${infer Name}}${infer
   ? Record<Name, z.ZodString> & InPath<Rest>
   : Record<never, never>;
 
+/** A path in the form of Hono's types: `/v1/instances/:id`. */
+export type PathOf<Path extends string> = Path extends `${infer Start}/{${infer Name}}${infer Rest}`
+  ? `${Start}/:${Name}${PathOf<Rest>}`
+  : Path;
+
 /** A request of an operation, with its parsed parts. */
-export interface Asked<Params extends Shape = Shape, Query extends Shape = Shape, Body extends z.ZodType = z.ZodType> {
-  readonly env: HttpEnv["Bindings"];
+export interface Asked<
+  Params extends Shape = Shape,
+  Query extends Shape = Shape,
+  Body extends z.ZodType = z.ZodType,
+  E extends HttpEnv = HttpEnv,
+> {
+  readonly env: E["Bindings"];
   readonly by: Caller;
   readonly catalog: Catalog;
   readonly engine: Engine;
@@ -86,10 +88,12 @@ export interface Asked<Params extends Shape = Shape, Query extends Shape = Shape
   readonly key: string | undefined;
   /** The time of the move of an archived instance, in milliseconds. Then `env.DB` returns the rows of this instance. Null otherwise. */
   readonly archivedAt: number | null;
-  readonly context: Context<HttpEnv>;
+  readonly context: Context<E>;
 }
 
 interface Declared<
+  E extends HttpEnv,
+  Code,
   Params extends Shape,
   Query extends Shape,
   Body extends z.ZodType,
@@ -101,7 +105,8 @@ interface Declared<
   readonly description: string;
   /** The scopes of the route, by `needs`; an empty list for a route without a token. */
   readonly security?: Route["security"];
-  readonly middleware?: ReturnType<typeof needs>["middleware"];
+  readonly middleware?: Route["middleware"];
+  readonly schemes?: Route["schemes"];
   /** The parameters of the path that are not any string. */
   readonly params?: Params;
   readonly query?: Query;
@@ -113,6 +118,8 @@ interface Declared<
   readonly limits?: Pick<NonNullable<Parameters<typeof readBody>[2]>, "maxBytes" | "withinMs">;
   /** The meaning of `Idempotency-Key`. A repeat is answered with `replayed` and `Idempotency-Replayed`. */
   readonly key?: string;
+  /** True if a repeat is answered so although the route does not read `Idempotency-Key`. */
+  readonly repeats?: true;
   /** The description of the header `Location`, which the handler sets. */
   readonly location?: string;
   /** The successful answer with its description, or documented answers of a handler that makes its `Response`. */
@@ -120,114 +127,116 @@ interface Declared<
   /** The status of the successful answer. Default 200. */
   readonly status?: Status;
   /** The problems in addition to those of any request of this kind. */
-  readonly problems?: readonly (keyof typeof ENGINE_PROBLEMS)[];
+  readonly problems?: readonly Code[];
   /** True if the route reads the instance of its path, also an archived one. */
   readonly archived?: true;
   /** Answers a request with `dry_run` in its body. */
   readonly plan?: {
     readonly answer: readonly [description: string, schema: Plan];
-    run(asked: Asked<Params, Query, Body>): Promise<z.output<Plan>>;
+    run(asked: Asked<Params, Query, Body, E>): Promise<z.output<Plan>>;
   };
-  run(asked: Asked<Params, Query, Body>): Answered<Answer> | Promise<Answered<Answer>>;
+  run(asked: Asked<Params, Query, Body, E>): Answered<Answer> | Promise<Answered<Answer>>;
 }
 type Answered<Answer extends z.ZodType> = z.output<Answer> | Response;
-
-/** A route of the engine with its handler. `Schema` has the types for a client. */
-export interface Operation<Schema = unknown> {
-  readonly route: Route;
-  readonly handler: Handler<HttpEnv>;
-  readonly schema?: Schema;
-}
 
 type Part<Where extends string, Of extends Shape> = [keyof Of] extends [never] ? object : Record<Where, z.input<z.ZodObject<Of>>>;
 type Sent<Of extends z.ZodType, Status extends StatusCode, Otherwise> = [Of] extends [never]
   ? Otherwise
   : TypedResponse<JSONParsed<z.output<Of>>, Status, "json">;
 
-/** The refusals that any request of a kind can get: every route under /v1 refuses unknown parameters. */
-function refusalsOf(path: string, isPublic: boolean, body: object | undefined): readonly (keyof typeof ENGINE_PROBLEMS)[] {
-  if (isPublic) return [];
-  if (body) return BODY_REFUSALS;
-  return path.startsWith("/v1/") ? ["unauthorized", "forbidden", "invalid_payload"] : ["unauthorized", "forbidden"];
+/** The refusals that any request can get with a token, and with a body. */
+function refusalsOf(security: Route["security"], body: object | undefined): readonly (keyof typeof ENGINE_PROBLEMS)[] {
+  const ofToken = security.some((scheme) => "bearer" in scheme) ? (["unauthorized", "forbidden"] as const) : [];
+  return [...ofToken, ...(body ? BODY_REFUSALS : [])];
 }
 
 /**
- * Declares a route with its handler. Its address is followed by its names in the OpenAPI document and on the command line (see `Route`). The
- * handler returns the body of the successful answer. A route without `security` needs the scope `read` for a GET, otherwise `operate`.
+ * A function that declares a route with its handler, for an app with the bindings of `E` and the problem codes of `Code`. The address of the
+ * route is followed by its names in the OpenAPI document and on the command line (see `Route`). The handler returns the body of the
+ * successful answer. A route without `security` needs the scope `read` for a GET, otherwise `operate`.
  */
-export function operation<
-  const Method extends Route["method"],
-  const Path extends string,
-  Answer extends z.ZodType = never,
-  Params extends Shape = InPath<Path>,
-  Query extends Shape = Record<never, never>,
-  Body extends z.ZodType = never,
-  const Status extends 200 | 201 | 202 = 200,
-  Plan extends z.ZodType = never,
->(
-  method: Method,
-  path: Path,
-  operationId: string,
-  command: string | undefined,
-  declared: Declared<Params, Query, Body, Answer, Status, Plan>,
-): Operation<
-  ToSchema<
-    Method,
-    PathOf<Path>,
-    { in: Part<"param", Params> & Part<"query", Query> },
-    Sent<Answer, Status, Response> | Sent<Plan, 200, never>
-  >
-> {
-  const { params, query, headers, body, content, limits, key, location, answer, archived, plan, run, ...rest } = declared;
-  const { status = 200, problems: codes = [], ...said } = rest;
-  const secured = { ...(said.security ? {} : needs(method === "get" ? "read" : "operate")), ...said } as Pick<
-    Route,
-    "security" | "summary"
-  >;
-  const inPath = path.matchAll(/\{(\w+)\}/g).map(([, name = ""]) => [name, z.string()] as const);
-  const shape = { ...Object.fromEntries(inPath), ...params };
-  const refusals = refusalsOf(path, secured.security.length === 0, body ?? content);
-  const planned: Route["responses"] = plan ? { 200: answers(...plan.answer) } : {};
-  const sent = {
-    ...(location !== undefined && { Location: { description: location, schema: { type: "string" } } }),
-    ...(key !== undefined && replayedHeaderSchema),
-  };
-  const documented = Array.isArray(answer)
-    ? { [status]: { ...answers(...(answer as [string, Answer])), ...(Object.keys(sent).length > 0 && { headers: sent }) } }
-    : (answer as Route["responses"]);
-  const route: Route = {
-    ...{ method, path, operationId, ...(command !== undefined && { command }), ...secured },
-    request: {
-      ...(Object.keys(shape).length > 0 && { params: z.object(shape) }),
-      ...(query && { query: z.object(query) }),
-      ...((headers ?? key) !== undefined && { headers: z.object({ ...(key !== undefined && keyHeader(key)), ...headers }) }),
-      ...(body && { body: jsonBody(body) }),
-      ...(content && { body: { required: true, content } }),
-    },
-    responses: { ...problems(...refusals, ...codes), ...planned, ...documented },
-  };
-  const handler = async (context: Context<HttpEnv>) => {
-    const { env, req } = context;
-    const by = context.get("caller");
-    const engine = context.get("engine");
-    const valid = (part: string) => req.valid(part as never) as never;
-    const asked: Asked<Params, Query, Body> = {
-      ...{ env, by, engine, catalog: engine.catalog, param: valid("param"), query: valid("query"), context },
-      archivedAt: null,
-      body: (body && (await readBody(req, body, limits))) as z.output<Body>,
-      get key() {
-        return idempotencyKey(req.header("idempotency-key"));
-      },
+export function operationIn<E extends HttpEnv, Code extends string = keyof typeof ENGINE_PROBLEMS>() {
+  return <
+    const Method extends Route["method"],
+    const Path extends string,
+    Answer extends z.ZodType = never,
+    Params extends Shape = InPath<Path>,
+    Query extends Shape = Record<never, never>,
+    Body extends z.ZodType = never,
+    const Status extends 200 | 201 | 202 = 200,
+    Plan extends z.ZodType = never,
+  >(
+    method: Method,
+    path: Path,
+    operationId: string,
+    command: string | undefined,
+    declared: Declared<E, Code, Params, Query, Body, Answer, Status, Plan>,
+  ): Operation<
+    ToSchema<
+      Method,
+      PathOf<Path>,
+      { in: Part<"param", Params> & Part<"query", Query> },
+      Sent<Answer, Status, Response> | Sent<Plan, 200, never>
+    >
+  > => {
+    const { params, query, headers, body, content, limits, key, repeats, location, answer, archived, plan, run, ...rest } = declared;
+    const { status = 200, problems = [], ...said } = rest;
+    const secured = { ...(said.security ? {} : needs(method === "get" ? "read" : "operate")), ...said } as Pick<
+      Route,
+      "security" | "summary"
+    >;
+    const inPath = path.matchAll(/\{(\w+)\}/g).map(([, name = ""]) => [name, z.string()] as const);
+    const shape = { ...Object.fromEntries(inPath), ...params };
+    const isRepeatable = key !== undefined || repeats === true;
+    const sent = {
+      ...(location !== undefined && { Location: { description: location, schema: { type: "string" } } }),
+      ...(isRepeatable && replayedHeaderSchema),
     };
-    if (plan && (asked.body as { dry_run: boolean }).dry_run) return context.json((await plan.run(asked)) as object, 200);
-    const done = await (archived === undefined
-      ? run(asked)
-      : orArchived(env, by, req.param("id") ?? "", async (readable, archivedAt) =>
-          run(Object.create(asked, { env: { value: readable }, archivedAt: { value: archivedAt } })),
-        ));
-    if (done instanceof Response) return done;
-    const replayed = key !== undefined && (done as { replayed?: boolean }).replayed === true;
-    return context.json(done as object, status, replayedHeader({ replayed }));
+    const documented = Array.isArray(answer)
+      ? { [status]: { ...answers(...(answer as [string, Answer])), ...(Object.keys(sent).length > 0 && { headers: sent }) } }
+      : (answer as Route["responses"]);
+    const route: Route = {
+      ...{ method, path, operationId, ...(command !== undefined && { command }), ...secured },
+      request: {
+        ...(Object.keys(shape).length > 0 && { params: z.object(shape) }),
+        ...(query && { query: z.object(query) }),
+        ...((headers ?? key) !== undefined && { headers: z.object({ ...(key !== undefined && keyHeader(key)), ...headers }) }),
+        ...(body && { body: jsonBody(body) }),
+        ...(content && { body: { required: true, content } }),
+      },
+      responses: { ...((plan && { 200: answers(...plan.answer) }) as Route["responses"] | undefined), ...documented },
+      problems: [...refusalsOf(secured.security, body ?? content), ...problems],
+    };
+    const handler = async (context: Context<E>) => {
+      const { env, req } = context as unknown as Context<HttpEnv>;
+      const by = context.get("caller");
+      const valid = (part: string) => req.valid(part as never) as never;
+      const asked: Asked<Params, Query, Body, E> = {
+        ...{ env, by, param: valid("param"), query: valid("query"), context },
+        archivedAt: null,
+        body: (body && (await readBody(req, body, limits))) as z.output<Body>,
+        get engine() {
+          return context.get("engine");
+        },
+        get catalog() {
+          return context.get("engine").catalog;
+        },
+        get key() {
+          return idempotencyKey(req.header("idempotency-key"));
+        },
+      };
+      if (plan && (asked.body as { dry_run: boolean }).dry_run) return context.json((await plan.run(asked)) as object, 200);
+      const done = await (archived === undefined
+        ? run(asked)
+        : orArchived(env, by, req.param("id") ?? "", async (readable, archivedAt) =>
+            run(Object.create(asked, { env: { value: readable }, archivedAt: { value: archivedAt } })),
+          ));
+      if (done instanceof Response) return done;
+      const replayed = isRepeatable && (done as { replayed?: boolean }).replayed === true;
+      return context.json(done as object, status, replayedHeader({ replayed }));
+    };
+    return { route, handler };
   };
-  return { route, handler };
 }
+
+export const operation = operationIn<HttpEnv>();

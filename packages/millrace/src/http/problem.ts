@@ -75,7 +75,8 @@ export function problemOf(error: unknown, problems: Problems): Answered {
 }
 
 export function answerProblem(error: unknown, context: Context<HttpEnv>): Response {
-  const problem = problemOf(error, context.var.problems);
+  // Routes of an own Hono app have no `engineRoutes`, which set the codes.
+  const problem = problemOf(error, (context.var.problems as Problems | undefined) ?? ENGINE_PROBLEMS);
   return answerFailure(error, problem, context, { type: "application/problem+json", body: problem });
 }
 
@@ -126,26 +127,21 @@ const LIMIT_HEADERS = Object.fromEntries(
   Object.keys(LIMIT_HEADER_COMPONENTS).map((name) => [name, { $ref: `#/components/headers/${name}` }]),
 );
 
-/**
- * Documents the problems of a route, by their codes in `table`. Adds the problems that every route can return: `rate_limited`,
- * `unavailable`, `invariant`.
- */
-export function documentsProblems<Table extends typeof ENGINE_PROBLEMS>(table: Table): (...codes: (keyof Table)[]) => Record<never, never> {
-  const of: Problems = table;
-  const content = { "application/problem+json": { schema: ProblemSchema } };
-  const describe = (code: string) => `\`${code}\`: ${of[code]?.title}`;
-  return (...codes) => {
-    const byStatus = Map.groupBy([...(codes as string[]), "rate_limited", "unavailable", "invariant"], (code) => of[code]?.status);
-    return Object.fromEntries(
-      [...byStatus].map(([status, same]) => [
-        status,
-        { description: same.map(describe).join(" · "), ...(status === 429 && { headers: LIMIT_HEADERS }), content },
-      ]),
-    );
-  };
-}
+const content = { "application/problem+json": { schema: ProblemSchema } };
 
-export const problems = documentsProblems(ENGINE_PROBLEMS);
+/**
+ * Documents the problems of a route by status, from their codes in `table`. Adds the problems that every route can return: `rate_limited`,
+ * `unavailable`, `invariant`, and `invalid_payload` for unknown parameters under /v1.
+ */
+export function answersOfProblems(path: string, codes: readonly string[], table: Problems) {
+  const all = new Set([...codes, ...(path.startsWith("/v1/") ? ["invalid_payload"] : []), "rate_limited", "unavailable", "invariant"]);
+  const byStatus = Map.groupBy(all, (code) => table[code]?.status ?? 500);
+  const describe = (code: string) => `\`${code}\`: ${table[code]?.title}`;
+  return [...byStatus].map(
+    ([status, same]) =>
+      [status, { description: same.map(describe).join(" · "), ...(status === 429 && { headers: LIMIT_HEADERS }), content }] as const,
+  );
+}
 
 const UNNAMED = {
   unavailable: "The database did not answer. Send the same request again in a few seconds. The same key has no second effect.",
@@ -186,21 +182,17 @@ function headersOf(error: unknown, problem: Answered): Record<string, string> {
 
 type AnswerFailure = (error: unknown, context: Context<HttpEnv>) => Response;
 
-const OWN = new WeakMap<object, { base: string; answer: AnswerFailure }>();
-
-/**
- * Registers how a router answers a failure, for every path below `base`. The router also answers unknown paths, and errors that occur
- * before a route of the router runs.
- */
-export function answersBelow(router: object, base: string, answer: AnswerFailure): void {
-  OWN.set(router, { base, answer });
+/** How a router answers a failure, for every path below `base`: also an unknown path, and an error before a route of the router runs. */
+export interface Failures {
+  readonly base: string;
+  readonly answer: AnswerFailure;
 }
 
 /** Responds to a failure in the format of the router that owns the path. Without such a router, responds with problem details. */
-export function answererOf(routers: readonly object[]): AnswerFailure {
-  const own = routers.flatMap((router) => OWN.get(router) ?? []);
+export function answererOf(routers: readonly { failures?: Failures }[]): AnswerFailure {
+  const own = routers.flatMap(({ failures }) => failures ?? []);
   return (error, context) => {
     const found = own.find(({ base }) => context.req.path.startsWith(`${base}/`));
-    return found ? found.answer(error, context) : answerProblem(error, context);
+    return (found?.answer ?? answerProblem)(error, context);
   };
 }

@@ -1,21 +1,10 @@
-import {
-  type Env,
-  type Handler,
-  Hono,
-  type HonoRequest,
-  type MiddlewareHandler,
-  type Schema,
-  type ToSchema,
-  type TypedResponse,
-} from "hono";
-import type { BlankSchema, MergePath, MergeSchemaPath } from "hono/types";
-import type { StatusCode } from "hono/utils/http-status";
-import type { JSONParsed } from "hono/utils/types";
+import { type Env, type Handler, Hono, type HonoRequest, type MiddlewareHandler } from "hono";
 import * as z from "zod";
 import { issuesIn } from "../contract/envelope.ts";
 import type { Issue } from "../contract/errors.ts";
 import { beginning } from "../contract/text.ts";
 import { invalidRequest } from "./invalid-request.ts";
+import type { Failures } from "./problem.ts";
 
 /** The body of a request or response by media type: a zod schema, or JSON Schema, which the OpenAPI document uses unchanged. */
 type Content = Readonly<Record<string, { readonly schema: object }>>;
@@ -43,7 +32,7 @@ export interface Route {
   /** Alternative security schemes, each with its scopes. A request must satisfy at least one of the schemes. */
   readonly security: readonly Readonly<Record<string, readonly string[]>>[];
   // biome-ignore lint/suspicious/noExplicitAny: a route says nothing of the bindings that its middleware reads
-  readonly middleware?: MiddlewareHandler<any> | readonly MiddlewareHandler<any>[];
+  readonly middleware?: MiddlewareHandler<any>;
   readonly request?: {
     readonly params?: z.ZodObject;
     readonly query?: z.ZodObject;
@@ -51,11 +40,18 @@ export interface Route {
     readonly body?: { readonly required?: boolean; readonly content: Content };
   };
   readonly responses: Readonly<Record<number | string, Answer>>;
+  /** The codes of the route's problems. Codes that every route can return are added. Undefined for a route that returns no problems. */
+  readonly problems?: readonly string[];
+  /** Security schemes of the OpenAPI document that `security` names, other than `bearer`. */
+  readonly schemes?: Readonly<Record<string, object>>;
 }
 
-/** Declares a route, and keeps the exact types of its parts. */
-export function createRoute<const Path extends string, Given extends Omit<Route, "path"> & { path: Path }>(route: Given): Given {
-  return route;
+/** A route with its handler. `Schema` has the types for a client. */
+export interface Operation<Schema = unknown> {
+  readonly route: Route;
+  // biome-ignore lint/suspicious/noExplicitAny: the bindings of an app's handler are the app's
+  readonly handler: Handler<any>;
+  readonly schema?: Schema;
 }
 
 /** Documents a successful JSON response. */
@@ -63,99 +59,48 @@ export function answers<Schema extends z.ZodType>(description: string, schema: S
   return { description, content: { "application/json": { schema } } };
 }
 
-export class Described {
-  readonly routes: Route[] = [];
-  readonly webhooks: Route[] = [];
-  readonly components: Record<string, Record<string, object>> = {};
-
-  /** Adds a named component to the OpenAPI document: `{ $ref: "#/components/<kind>/<name>" }`. */
-  component(kind: string, name: string, value: object): void {
-    this.components[kind] = { ...this.components[kind], [name]: value };
-  }
-
-  takeOver({ routes, webhooks, components }: Described, below: string): void {
-    this.routes.push(...routes.map((route) => ({ ...route, path: `${below}${route.path}` })));
-    this.webhooks.push(...webhooks);
-    for (const [kind, named] of Object.entries(components)) {
-      for (const [name, value] of Object.entries(named)) this.component(kind, name, value);
-    }
-  }
+/** The routes of the OpenAPI document, and the requests that the deployment sends. */
+export interface Described {
+  readonly routes: Route[];
+  readonly webhooks: Route[];
 }
 
-export type PathOf<Path extends string> = Path extends `${infer Start}/{${infer Name}}${infer Rest}`
-  ? `${Start}/:${Name}${PathOf<Rest>}`
-  : Path;
-
-type Read<Where extends string, Parts, Part extends string> =
-  Parts extends Record<Part, infer Of extends z.ZodObject> ? { in: Record<Where, z.input<Of>>; out: Record<Where, z.output<Of>> } : unknown;
-/** The types of a request's parsed parts: strings in a client, values in the handler. */
-type InputOf<Of extends Route> = Read<"param", Of["request"], "params"> &
-  Read<"query", Of["request"], "query"> &
-  Read<"header", Of["request"], "headers"> extends infer Input
-  ? Input extends object
-    ? Input
-    : object
-  : never;
-
-type AnswerOf<Said, Status extends StatusCode> = Said extends { content: infer By }
-  ? {
-      [Type in keyof By]: Type extends `${string}json`
-        ? By[Type] extends { schema: infer Of extends z.ZodType }
-          ? TypedResponse<JSONParsed<z.output<Of>>, Status, "json">
-          : never
-        : Response;
-    }[keyof By]
-  : TypedResponse<object, Status, string>;
-/** The responses of a handler, by status and schema. Errors are thrown. */
-type AnswersOf<Of extends Route> = {
-  [Status in keyof Of["responses"] & StatusCode]: AnswerOf<Of["responses"][Status], Status>;
-}[keyof Of["responses"] & StatusCode];
-/** The type of a response without content, if the route has one. */
-type Bare<Of extends Route> = Of["responses"] extends { [status: number]: { content: object } } ? never : Response;
-
-export type RouteHandler<Of extends Route, E extends Env> = Handler<
-  E,
-  PathOf<Of["path"]>,
-  InputOf<Of>,
-  AnswersOf<Of> | Bare<Of> | Promise<AnswersOf<Of> | Bare<Of>>
->;
-
 /** A Hono app with described routes, which parses the routes' parameters with the described schemas. */
-export class Routes<E extends Env = Env, S extends Schema = BlankSchema, Base extends string = "/"> extends Hono<E, S, Base> {
-  readonly described = new Described();
+export class Routes<E extends Env = Env> extends Hono<E> {
+  readonly described: Described = { routes: [], webhooks: [] };
+  failures?: Failures;
 
-  /** Adds a route with its description and its handler. Errors: `invalid_payload` for invalid parameters. */
-  openapi<const Of extends Route>(
-    route: Of,
-    handler: RouteHandler<Of, E>,
-  ): Routes<E, S & ToSchema<Of["method"], MergePath<Base, PathOf<Of["path"]>>, InputOf<Of>, AnswersOf<Of>>, Base> {
-    this.described.routes.push(route);
-    const { method, path, middleware = [] } = route;
-    const read = readerOf(route);
-    const parsed: Handler = (context, next) => {
-      read(context.req);
-      return (handler as Handler)(context, next);
-    };
-    this.on(method.toUpperCase(), path.replaceAll(/\{(\w+)\}/g, ":$1"), ...([...[middleware].flat(), parsed] as [Handler]));
-    return this as never;
+  /** Adds routes with their descriptions and handlers. A request with invalid parameters is refused (`invalid_payload`). */
+  add(...operations: readonly Operation[]): this {
+    for (const { route, handler } of operations) {
+      this.described.routes.push(route);
+      const { method, path, middleware = [] } = route;
+      const read = readerOf(route);
+      const parsed: Handler = (context, next) => {
+        read(context.req);
+        return handler(context, next);
+      };
+      this.on(method.toUpperCase(), path.replaceAll(/\{(\w+)\}/g, ":$1"), ...([...[middleware].flat(), parsed] as [Handler]));
+    }
+    return this;
   }
 
-  /** Mounts another app, and adds the descriptions of its routes. */
-  override route<Below extends string, OtherEnv extends Env, Other extends Schema, OtherBase extends string>(
-    below: Below,
-    app: Hono<OtherEnv, Other, OtherBase>,
-  ): Routes<E, MergeSchemaPath<Other, MergePath<Base, Below>> & S, Base> {
-    super.route(below, app);
-    if (app instanceof Routes) this.described.takeOver(app.described, below === "/" ? "" : below);
-    return this as never;
+  /** Adds the routes of another app with their descriptions. */
+  // biome-ignore lint/suspicious/noExplicitAny: its bindings are the app's
+  include(app: Routes<any>): this {
+    this.described.routes.push(...app.described.routes);
+    this.described.webhooks.push(...app.described.webhooks);
+    this.route("/", app);
+    return this;
   }
 }
 
 /** A function that parses the query, the path and the headers of a request, in this order. */
 function readerOf({ method, path, security, request = {} }: Route): (asked: HonoRequest) => void {
   const { params, headers } = request;
-  // A request with a misspelt filter would return an unfiltered list.
-  const query = path.startsWith("/v1/") ? (request.query ?? z.object({})).strict() : request.query;
+  // A request with a misspelt filter would return an unfiltered list. Public pages accept further parameters.
+  const isStrict = path.startsWith("/v1/") || (security.length > 0 && request.query !== undefined);
+  const query = isStrict ? (request.query ?? z.object({})).strict() : request.query;
   const named = Object.keys(headers?.shape ?? {});
   // Senders of webhooks choose their own headers. Other senders of this header expect that the request can be repeated.
   const refusesKey = method !== "get" && !path.startsWith("/inbound/") && !named.includes("idempotency-key");

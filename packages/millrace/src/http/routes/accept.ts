@@ -9,7 +9,7 @@ import { INTAKE_LIMITS } from "../../contract/limits.ts";
 import { MAX_DUE_SECONDS, MAX_RATE_PER_SECOND, staggered } from "../../contract/queue.ts";
 import { acceptCommand, acceptCommands, PRIORITIES, type UntypedRequest } from "../../intake/accept/enqueue.ts";
 import { type EventRequest, type Stated, stateEvents } from "../../intake/accept/state.ts";
-import { acceptedShape, acceptedView } from "../accepted.ts";
+import { acceptedShape, acceptedView, answerAccepted } from "../accepted.ts";
 import { notTaken, parseWith, readBody } from "../body.ts";
 import {
   CLOUD_EVENT,
@@ -138,9 +138,7 @@ export const accepting = [
     async run({ env, by, catalog, context }) {
       const request = await readMessage(context.req, commandSchema);
       assertMayAsk(catalog, by, request.type);
-      const result = await acceptCommand(env, catalog, requesterOf(by), request);
-      context.header("location", `/v1/instances/${result.instanceId}`);
-      return acceptedView(result);
+      return answerAccepted(context, await acceptCommand(env, catalog, requesterOf(by), request));
     },
   }),
   operation("post", "/v1/commands/batch", "acceptCommands", "commands send-batch", {

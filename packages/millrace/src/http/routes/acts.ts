@@ -7,9 +7,9 @@ import { INSTANCE_ACTS } from "../../operate/instances/acts.ts";
 import { ActionPlan } from "../../operate/instances/plan.ts";
 import { VERBS } from "../../store/actions.ts";
 import { invalidRequest } from "../invalid-request.ts";
-import { type Operation, operation, reasoned } from "../operation.ts";
+import { operation, type PathOf, reasoned } from "../operation.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
-import type { PathOf } from "../router.ts";
+import type { Operation } from "../router.ts";
 
 /** The id of an accepted action. If the platform is unavailable now, the keeper executes the action later. */
 const action_id = z.string();

@@ -17,8 +17,9 @@ import { isJsonType, mediaTypeOf, notTaken } from "../body.ts";
 import { orThrow } from "../cloud-events.ts";
 import type { HttpEnv } from "../env.ts";
 import { invalidRequest } from "../invalid-request.ts";
-import { HttpRefusal, problems } from "../problem.ts";
-import { createRoute, Routes } from "../router.ts";
+import { operation } from "../operation.ts";
+import { HttpRefusal } from "../problem.ts";
+import type { Operation } from "../router.ts";
 import { signedText } from "../signed-text.ts";
 import { keyOf, type WebhookScheme } from "../webhook-schemes.ts";
 
@@ -83,22 +84,10 @@ const TakenSchema = z
  * `POST /inbound/{name}`. A signed webhook becomes one command or event, with the sender's id as its idempotency key, and is acknowledged
  * after the command or event is committed. Errors: `config_invalid` for an invalid source.
  */
-export function inboundRoutes(sources: readonly InboundSource[]): (catalog: Catalog) => Routes<HttpEnv> {
+export function inboundRoutes(sources: readonly InboundSource[]): Operation[] {
   const names = sources.map((source) => checkedSource(source).name);
   assertDeclared(new Set(names).size === names.length, `Two sources of webhooks have one name: ${names.join(", ")}.`);
-  return (catalog) => {
-    const routes = new Routes<HttpEnv>();
-    for (const source of sources) {
-      routes.described.component("securitySchemes", securityOf(source), {
-        type: "apiKey",
-        in: "header",
-        name: source.scheme.header,
-        description: `The signature of ${source.name}.`,
-      });
-      routes.openapi(routeOf(source), (context) => take(context, catalog, source));
-    }
-    return routes;
-  };
+  return sources.map(routeOf);
 }
 
 function checkedSource(source: InboundSource): InboundSource {
@@ -113,35 +102,26 @@ function checkedSource(source: InboundSource): InboundSource {
   return source;
 }
 
-const securityOf = ({ name }: InboundSource) => `${name}-signature`;
-
-function routeOf(source: InboundSource) {
-  const { name } = source;
+function routeOf(source: InboundSource): Operation {
+  const { name, scheme } = source;
   const schema = { type: "object" };
-  return createRoute({
-    method: "post",
-    path: `/inbound/${name}`,
-    operationId: `receive${name.replaceAll(/(?:^|-)(.)/g, (_, letter: string) => letter.toUpperCase())}Webhook`,
+  const id = `receive${name.replaceAll(/(?:^|-)(.)/g, (_, letter: string) => letter.toUpperCase())}Webhook`;
+  return operation("post", `/inbound/${name}`, id, undefined, {
     summary: `Receive a webhook of ${name}`,
     description: "The answer comes after the message is committed. The sender repeats deliveries without an answer of status 2xx.",
-    security: [{ [securityOf(source)]: [] }],
-    request: { body: { required: true, content: { "application/json": { schema }, [FORM]: { schema } } } },
-    responses: {
+    security: [{ [`${name}-signature`]: [] }],
+    schemes: {
+      [`${name}-signature`]: { type: "apiKey", in: "header", name: scheme.header, description: `The signature of ${name}.` },
+    },
+    content: { "application/json": { schema }, [FORM]: { schema } },
+    answer: {
       200: {
         description: "Accepted, known, or ignored. As text: the answer to a test of the address.",
         content: { "application/json": { schema: TakenSchema }, "text/plain": { schema: { type: "string" } } },
       },
-      ...problems(
-        "signature_invalid",
-        "route_not_found",
-        "invalid_json",
-        "invalid_payload",
-        "payload_too_large",
-        "unsupported_media_type",
-        "unknown_message_type",
-        "config_invalid",
-      ),
     },
+    problems: ["signature_invalid", "route_not_found", "unknown_message_type", "config_invalid"],
+    run: ({ context, catalog }) => take(context, catalog, source),
   });
 }
 

@@ -1,8 +1,8 @@
 import * as z from "zod";
 import type { Document } from "../document.ts";
 import type { HttpEnv } from "../env.ts";
-import { BODY_REFUSALS, needs, operation } from "../operation.ts";
-import { HttpRefusal, problems } from "../problem.ts";
+import { needs, operation } from "../operation.ts";
+import { HttpRefusal } from "../problem.ts";
 import { answers } from "../router.ts";
 
 /** A request of the Model Context Protocol, and the API that answers the request. */
@@ -28,8 +28,6 @@ export const MCP_PATH = "/mcp";
 
 const message = z.looseObject({ jsonrpc: z.literal("2.0") });
 
-const refusals = problems(...BODY_REFUSALS) as Record<400, ReturnType<typeof answers>>;
-
 type Ask = (request: Request, context: { env: HttpEnv["Bindings"] }) => Promise<Response>;
 
 /**
@@ -47,7 +45,7 @@ export function mcp(load: () => Promise<McpServing>, ask: Ask) {
     answer: {
       200: answers("A message of JSON-RPC 2.0", message),
       202: { description: "A notification was accepted" },
-      400: { ...refusals[400], content: { ...refusals[400].content, ...answers("", message).content } },
+      400: answers("`invalid_json`: The body is not JSON", message),
     },
     async run({ env, by: { id, scopes }, body, context }) {
       const { raw, url } = context.req;

@@ -6,11 +6,11 @@ import { type AnyPullQueue, MAX_VISIBILITY_MS, type PullPlan, plansOf } from "..
 import { type Leased, MAX_PULL_BATCH } from "../../pull/message.ts";
 import { type PullEnv, pullObjectOf } from "../../pull/stub.ts";
 import { countedCaller, lacksScope } from "../auth.ts";
-import { jsonBody, readBody } from "../body.ts";
 import type { HttpEnv } from "../env.ts";
-import { answerFailure, answersBelow, HttpRefusal, problemOf } from "../problem.ts";
+import { operationIn } from "../operation.ts";
+import { answerFailure, HttpRefusal, problemOf } from "../problem.ts";
 import { ENGINE_PROBLEMS } from "../problems.ts";
-import { answers, createRoute, Routes } from "../router.ts";
+import { answers, Routes } from "../router.ts";
 
 interface PullHttpEnv {
   Bindings: HttpEnv["Bindings"] & PullEnv;
@@ -19,6 +19,7 @@ interface PullHttpEnv {
 
 /** The path prefix of Cloudflare's API, so that a client of that API changes only the host of its base URL. */
 const BASE = "/client/v4";
+const PATH = `${BASE}/accounts/{account_id}/queues/{queue_id}/messages` as const;
 const DEFAULT_BATCH_SIZE = 5;
 const MAX_SETTLED = 1000;
 const MAX_ACK_BYTES = 256 * 1024;
@@ -61,55 +62,6 @@ function enveloped<Result extends z.ZodType>(description: string, result: Result
   return answers(description, z.object({ success: z.boolean(), errors: z.array(note), messages: z.array(z.string()), result }));
 }
 
-const params = z.object({
-  account_id: z.string().max(100).meta({ description: "Your token's tenant." }),
-  queue_id: z.string().max(100).meta({ description: "The queue's name." }),
-});
-const refused = { "4XX": enveloped("Refused; see `errors`", z.null()) };
-
-const pull = createRoute({
-  method: "post",
-  path: `${BASE}/accounts/{account_id}/queues/{queue_id}/messages/pull`,
-  operationId: "pullMessages",
-  summary: "Lease messages of a pull queue",
-  description: "Returns immediately, with an empty list if no message waits. The format equals Cloudflare's pull consumers.",
-  security: [{ bearer: [] }],
-  request: { params, body: jsonBody(pullSchema) },
-  responses: {
-    200: enveloped(
-      "The leased messages",
-      z.object({
-        message_backlog_count: z.int(),
-        messages: z.array(
-          z.object({
-            body: z.string().meta({ description: "Base64, except for the content type `text`." }),
-            id: z.string(),
-            timestamp_ms: z.int(),
-            attempts: z.int(),
-            metadata: z.record(z.string(), z.string()),
-            lease_id: z.string(),
-          }),
-        ),
-      }),
-    ),
-    ...refused,
-  },
-});
-
-const ack = createRoute({
-  method: "post",
-  path: `${BASE}/accounts/{account_id}/queues/{queue_id}/messages/ack`,
-  operationId: "acknowledgeMessages",
-  summary: "Acknowledge or return leased messages",
-  description: "An expired lease is not an error: it has no effect and is listed in `warnings` under its id.",
-  security: [{ bearer: [] }],
-  request: { params, body: jsonBody(ackSchema) },
-  responses: {
-    200: enveloped("What was done", z.object({ ackCount: z.int(), retryCount: z.int(), warnings: z.record(z.string(), z.string()) })),
-    ...refused,
-  },
-});
-
 const LEASE_OVER = "The lease expired, or its message was settled before. It had no effect.";
 
 /**
@@ -117,28 +69,73 @@ const LEASE_OVER = "The lease expired, or its message was settled before. It had
  * knowsCallers: ["client"] })`, or mounted at the root of any Hono app. The account in the path of such a route is the token's tenant.
  */
 export function pullRoutes(queues: readonly AnyPullQueue[]): Routes<PullHttpEnv> {
-  const plans = plansOf(queues);
+  const operation = operationIn<PullHttpEnv>();
+  const shared = {
+    security: [{ bearer: [] }],
+    middleware: authorized(plansOf(queues)),
+    params: {
+      account_id: z.string().max(100).meta({ description: "Your token's tenant." }),
+      queue_id: z.string().max(100).meta({ description: "The queue's name." }),
+    },
+  };
+  const refused = { "4XX": enveloped("Refused; see `errors`", z.null()) };
   const api = new Routes<PullHttpEnv>();
   api.onError((error, context) => answerEnveloped(error, context as unknown as Context<HttpEnv>));
-  answersBelow(api, BASE, answerEnveloped);
-  api.use(`${BASE}/accounts/:account_id/queues/:queue_id/messages/*`, authorized(plans));
-  return api
-    .openapi(pull, async ({ env, req, var: { plan, caller }, json }) => {
-      const { batch_size, visibility_timeout_ms, visibility_timeout } = await readBody(req, pullSchema);
-      const object = pullObjectOf(env, { queue: plan.name, tenant: caller.tenantId });
-      const visibilityMs = visibility_timeout_ms ?? visibility_timeout;
-      const { backlog, messages } = await object.pull({ batchSize: batch_size, visibilityMs });
-      return json(succeeded({ message_backlog_count: backlog, messages: messages.map(view) }), 200);
-    })
-    .openapi(ack, async ({ env, req, var: { plan, caller }, json }) => {
-      const { acks, retries } = await readBody(req, ackSchema, { maxBytes: MAX_ACK_BYTES });
-      const { acked, retried, over } = await pullObjectOf(env, { queue: plan.name, tenant: caller.tenantId }).settle({
-        acks: acks.map(({ lease_id }) => lease_id),
-        retries: retries.map(({ lease_id, delay_seconds: s }) => ({ leaseId: lease_id, delayMs: s === undefined ? undefined : s * 1000 })),
-      });
-      const warnings = Object.fromEntries(over.map((lease) => [lease, LEASE_OVER]));
-      return json(succeeded({ ackCount: acked, retryCount: retried, warnings }), 200);
-    });
+  api.failures = { base: BASE, answer: answerEnveloped };
+  return api.add(
+    operation("post", `${PATH}/pull`, "pullMessages", undefined, {
+      summary: "Lease messages of a pull queue",
+      description: "Returns immediately, with an empty list if no message waits. The format equals Cloudflare's pull consumers.",
+      ...shared,
+      body: pullSchema,
+      answer: {
+        200: enveloped(
+          "The leased messages",
+          z.object({
+            message_backlog_count: z.int(),
+            messages: z.array(
+              z.object({
+                body: z.string().meta({ description: "Base64, except for the content type `text`." }),
+                id: z.string(),
+                timestamp_ms: z.int(),
+                attempts: z.int(),
+                metadata: z.record(z.string(), z.string()),
+                lease_id: z.string(),
+              }),
+            ),
+          }),
+        ),
+        ...refused,
+      },
+      async run({ env, by, body: { batch_size: batchSize, visibility_timeout_ms, visibility_timeout }, context }) {
+        const object = pullObjectOf(env, { queue: context.var.plan.name, tenant: by.tenantId });
+        const { backlog, messages } = await object.pull({ batchSize, visibilityMs: visibility_timeout_ms ?? visibility_timeout });
+        return context.json(succeeded({ message_backlog_count: backlog, messages: messages.map(view) }), 200);
+      },
+    }),
+    operation("post", `${PATH}/ack`, "acknowledgeMessages", undefined, {
+      summary: "Acknowledge or return leased messages",
+      description: "An expired lease is not an error: it has no effect and is listed in `warnings` under its id.",
+      ...shared,
+      body: ackSchema,
+      limits: { maxBytes: MAX_ACK_BYTES },
+      answer: {
+        200: enveloped("What was done", z.object({ ackCount: z.int(), retryCount: z.int(), warnings: z.record(z.string(), z.string()) })),
+        ...refused,
+      },
+      async run({ env, by, body: { acks, retries }, context }) {
+        const { acked, retried, over } = await pullObjectOf(env, { queue: context.var.plan.name, tenant: by.tenantId }).settle({
+          acks: acks.map(({ lease_id }) => lease_id),
+          retries: retries.map(({ lease_id, delay_seconds: s }) => ({
+            leaseId: lease_id,
+            delayMs: s === undefined ? undefined : s * 1000,
+          })),
+        });
+        const warnings = Object.fromEntries(over.map((lease) => [lease, LEASE_OVER]));
+        return context.json(succeeded({ ackCount: acked, retryCount: retried, warnings }), 200);
+      },
+    }),
+  );
 }
 
 /** Requires a token of this tenant with the scope of the pull queue. */

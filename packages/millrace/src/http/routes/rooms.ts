@@ -1,4 +1,4 @@
-import type { Context, MiddlewareHandler } from "hono";
+import type { Context } from "hono";
 import * as z from "zod";
 import type { Token } from "../../access/tokens.ts";
 import { MillraceError } from "../../contract/errors.ts";
@@ -7,11 +7,11 @@ import { type AnyRoom, MAX_ROOM_KEY_CHARACTERS, plansOf, type RoomPlan } from ".
 import { ARRIVAL_HEADER, type Arrival, type RoomGuest, readTicket, roomTicket } from "../../rooms/ticket.ts";
 import { countedCaller, lacksScope } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
+import { operationIn } from "../operation.ts";
 import { wholeNumber } from "../paging.ts";
-import { answerProblem, HttpRefusal, problems } from "../problem.ts";
-import { ENGINE_PROBLEMS } from "../problems.ts";
+import { answerProblem, HttpRefusal } from "../problem.ts";
 import { countStranger } from "../request-limits.ts";
-import { answers, createRoute, type RouteHandler, Routes } from "../router.ts";
+import { Routes } from "../router.ts";
 
 interface RoomHttpEnv {
   Bindings: HttpEnv["Bindings"] & RoomEnv;
@@ -24,46 +24,11 @@ const TICKET = "ticket.";
 
 const FULL_MS = 10_000;
 
-const params = z.object({
+const params = {
   room: z.string().max(100).meta({ description: "The kind of the room." }),
   key: z.string().min(1).max(MAX_ROOM_KEY_CHARACTERS).meta({ description: "The id of the room." }),
-});
-
-const enter = createRoute({
-  method: "get",
-  path: "/rooms/{room}/{key}",
-  operationId: "enterRoom",
-  summary: "Open a WebSocket to a room",
-  description:
-    "Send `Upgrade: websocket` with the subprotocols `millrace.room` and `ticket.<ticket>`. A program may send its token as `Authorization` instead. Answers 101.",
-  security: [{ bearer: [] }],
-  request: {
-    params,
-    query: z.object({
-      since: wholeNumber(0).optional().meta({ type: "integer", minimum: 0, description: "The last `sequence` received." }),
-    }),
-  },
-  responses: {
-    101: { description: "The socket is open" },
-    ...problems("unauthorized", "forbidden", "route_not_found", "invalid_payload", "upgrade_required"),
-  },
-});
-
-const mint = createRoute({
-  method: "post",
-  path: "/rooms/{room}/{key}/tickets",
-  operationId: "mintRoomTicket",
-  command: "rooms mint-ticket",
-  summary: "Mint a ticket for a room",
-  description:
-    "For browsers, which cannot send `Authorization` with a WebSocket. The ticket opens this room within 30 seconds, with the identity of your token.",
-  security: [{ bearer: [] }],
-  request: { params },
-  responses: {
-    201: answers("The ticket", z.object({ ticket: z.string() })),
-    ...problems("unauthorized", "forbidden", "route_not_found"),
-  },
-});
+};
+const security = [{ bearer: [] }];
 
 /**
  * The routes of rooms: `engineRoutes(catalog, { routes: [roomRoutes([desk])], knowsCallers: ["rooms"] })`, or mounted at the root of any
@@ -76,52 +41,63 @@ export function roomRoutes(rooms: readonly AnyRoom[]): Routes<RoomHttpEnv> {
     if (plan) return plan;
     throw new HttpRefusal("route_not_found", `There is no room of this kind. Kinds: ${[...plans.keys()].join(", ")}.`);
   };
+  const operation = operationIn<RoomHttpEnv>();
   const api = new Routes<RoomHttpEnv>();
-  api.onError((error, context) => answerProblem(error, context as unknown as Context<HttpEnv>));
-  api.use("/rooms/*", knowingProblems);
-  const opened: RouteHandler<typeof enter, RoomHttpEnv> = async (context) => {
-    const { room, key } = context.req.valid("param");
-    const plan = planOf(room);
-    if (context.req.header("upgrade")?.toLowerCase() !== "websocket") {
-      throw new HttpRefusal("upgrade_required", "This route is a WebSocket: send `Upgrade: websocket`.", { upgrade: "websocket" });
-    }
-    assertOrigin(context, plan);
-    const offered = (context.req.header("sec-websocket-protocol") ?? "").split(",").map((each) => each.trim());
-    const { tenant, ...guest } = await guestIn(context, plan, key, offered);
-    const arrival: Arrival = {
-      ...{ name: guest.name, maySend: guest.maySend ?? false, until: guest.until ?? null },
-      since: context.req.valid("query").since,
-      protocol: offered.includes(PROTOCOL) ? PROTOCOL : undefined,
-    };
-    const answer = await roomObjectOf(context.env, { room, tenant, key }).fetch("https://room/", {
-      headers: { upgrade: "websocket", [ARRIVAL_HEADER]: encodeURIComponent(JSON.stringify(arrival)) },
-    });
-    if (answer.status === 101) return answer;
-    if (answer.status === 404)
-      throw new MillraceError("config_invalid", `The object ROOMS has no room "${room}": list it in roomObject([…]).`);
-    throw new MillraceError("rate_limited", `${await answer.text()} Try again later.`, { delayMs: FULL_MS });
-  };
-  return api
-    .openapi(mint, async (context) => {
-      const { room, key } = context.req.valid("param");
-      const plan = planOf(room);
-      const caller = await callerIn(context, plan);
-      if (!caller) throw new MillraceError("unauthorized", "Send a valid token: `Authorization: Bearer mr_…`.");
-      return context.json({ ticket: roomTicket(context.env, plan, key, caller.tenantId, guestOf(caller, plan)) }, 201, {
-        "cache-control": "no-store",
-      });
-    })
-    .openapi(enter, opened);
+  api.onError((error, context) => answerProblem(error, context));
+  return api.add(
+    operation("post", "/rooms/{room}/{key}/tickets", "mintRoomTicket", "rooms mint-ticket", {
+      summary: "Mint a ticket for a room",
+      description:
+        "For browsers, which cannot send `Authorization` with a WebSocket. The ticket opens this room within 30 seconds, with the identity of your token.",
+      ...{ security, params },
+      answer: ["The ticket", z.object({ ticket: z.string() })],
+      status: 201,
+      problems: ["route_not_found"],
+      async run({ env, param: { room, key }, context }) {
+        const plan = planOf(room);
+        const caller = await callerIn(context, plan);
+        if (!caller) throw new MillraceError("unauthorized", "Send a valid token: `Authorization: Bearer mr_…`.");
+        context.header("cache-control", "no-store");
+        return { ticket: roomTicket(env, plan, key, caller.tenantId, guestOf(caller, plan)) };
+      },
+    }),
+    operation("get", "/rooms/{room}/{key}", "enterRoom", undefined, {
+      summary: "Open a WebSocket to a room",
+      description:
+        "Send `Upgrade: websocket` with the subprotocols `millrace.room` and `ticket.<ticket>`. A program may send its token as `Authorization` instead. Answers 101.",
+      ...{ security, params },
+      query: {
+        since: wholeNumber(0).optional().meta({ type: "integer", minimum: 0, description: "The last `sequence` received." }),
+      },
+      answer: { 101: { description: "The socket is open" } },
+      problems: ["route_not_found", "invalid_payload", "upgrade_required"],
+      async run({ env, param: { room, key }, query: { since }, context }) {
+        const plan = planOf(room);
+        if (context.req.header("upgrade")?.toLowerCase() !== "websocket") {
+          throw new HttpRefusal("upgrade_required", "This route is a WebSocket: send `Upgrade: websocket`.", { upgrade: "websocket" });
+        }
+        assertOrigin(context, plan);
+        const offered = (context.req.header("sec-websocket-protocol") ?? "").split(",").map((each) => each.trim());
+        const { tenant, ...guest } = await guestIn(context, plan, key, offered);
+        const arrival: Arrival = {
+          ...{ name: guest.name, maySend: guest.maySend ?? false, until: guest.until ?? null, since },
+          protocol: offered.includes(PROTOCOL) ? PROTOCOL : undefined,
+        };
+        const answer = await roomObjectOf(env, { room, tenant, key }).fetch("https://room/", {
+          headers: { upgrade: "websocket", [ARRIVAL_HEADER]: encodeURIComponent(JSON.stringify(arrival)) },
+        });
+        if (answer.status === 101) return answer;
+        if (answer.status === 404)
+          throw new MillraceError("config_invalid", `The object ROOMS has no room "${room}": list it in roomObject([…]).`);
+        throw new MillraceError("rate_limited", `${await answer.text()} Try again later.`, { delayMs: FULL_MS });
+      },
+    }),
+  );
 }
-
-const knowingProblems: MiddlewareHandler<RoomHttpEnv> = async (context, next) => {
-  if ((context.var.problems as object | undefined) === undefined) context.set("problems", ENGINE_PROBLEMS);
-  await next();
-};
 
 /** The token of a request, if the token may join the room. Undefined without a valid token. Errors: `forbidden`, `rate_limited`. */
 async function callerIn(context: Context<RoomHttpEnv>, { join }: RoomPlan): Promise<Token | undefined> {
-  const caller = await countedCaller(context as unknown as Context<HttpEnv>);
+  const caller = await countedCaller(context);
   if (caller && !caller.scopes.includes(join)) throw lacksScope(join);
   return caller;
 }

@@ -156,7 +156,7 @@ export const consoleSignIn = operation("post", "/console/sign-in", "signIn", und
   // The body of an unauthenticated request contains only a sign-in code.
   limits: { maxBytes: 1024, withinMs: 3000 },
   answer: ["You are signed in", CallerSchema.extend({ id: z.string(), token: z.string() }).meta({ id: "SignedIn" })],
-  problems: ["invalid_json", "unauthorized", "payload_too_large", "unsupported_media_type", "invalid_payload"],
+  problems: ["unauthorized"],
   async run({ env, body, context }) {
     const { text, tenantId, token } = await signIn(env, body.code).catch((error: unknown) => {
       context.header("www-authenticate", 'Bearer realm="millrace"');
