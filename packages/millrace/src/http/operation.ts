@@ -103,6 +103,7 @@ interface Declared<
 > {
   readonly summary: string;
   readonly description: string;
+  readonly "x-final"?: Route["x-final"];
   /** The scopes of the route, by `needs`; an empty list for a route without a token. */
   readonly security?: Route["security"];
   readonly middleware?: Route["middleware"];

@@ -28,6 +28,8 @@ export interface Route {
   readonly command?: string;
   readonly summary: string;
   readonly description?: string;
+  /** The reason why the action of the route cannot be undone. */
+  readonly "x-final"?: string;
   readonly tags?: readonly string[];
   /** Alternative security schemes, each with its scopes. A request must satisfy at least one of the schemes. */
   readonly security: readonly Readonly<Record<string, readonly string[]>>[];

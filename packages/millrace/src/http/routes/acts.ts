@@ -37,6 +37,7 @@ export const instanceActs = Object.entries<InstanceAct>(INSTANCE_ACTS).map(([nam
   return operation("post", `/v1/instances/{id}/${path}`, act.operationId ?? `${name}Instance`, `instances ${name}`, {
     summary: act.summary,
     description: act.description,
+    ...(act.final && { "x-final": act.final }),
     ...(key && { key: key.says }),
     body: reasoned.extend({ ...Object.fromEntries(own), dry_run }),
     limits: { maxBytes: act.maxBytes },

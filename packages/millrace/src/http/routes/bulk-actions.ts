@@ -28,8 +28,8 @@ export const bulkActions = [
   operation("post", "/v1/bulk-actions", "startBulkAction", "bulk-actions start", {
     summary: "Start a bulk action",
     description: [
-      "Records the items that match now and applies the action to them in stages, at a rate per second. Verbs: `retry`, `cancel`, `pause`, `resume` and `close` for instances, `move` and `release` for delayed commands; `replay` and `skip` for dead letters; `reject` and `retry_anyway` for unknown outcomes; and verbs of this deployment.",
-      "After each stage it waits until the started items have ended. It stops if too many items of a stage fail. A dry run only counts the matches.",
+      "Records the items that match now and applies the action to them in stages, at a rate per second. After each stage it waits until the started items have ended. It stops if too many items of a stage fail. A dry run only counts the matches.",
+      "Verbs: `retry`, `cancel`, `pause`, `resume` and `close` for instances, `move` and `release` for delayed commands; `replay` and `skip` for dead letters; `reject` and `retry_anyway` for unknown outcomes; and verbs of this deployment.",
     ].join("\n\n"),
     key: "A repeat with the same key is the same bulk action.",
     body: reasoned.extend({
@@ -87,6 +87,7 @@ export const bulkActions = [
   }),
   operation("post", "/v1/bulk-actions/{id}/abort", "abortBulkAction", "bulk-actions abort", {
     summary: "Halt a bulk action",
+    "x-final": "Items already started are not reverted.",
     description: "Starts no further item after at most a second. Finished items remain as they are.",
     ...steering,
     answer: ["It is halted", SteeredSchema],

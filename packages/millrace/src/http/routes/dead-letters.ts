@@ -148,6 +148,7 @@ export const deadLetters = [
   }),
   operation("post", "/v1/dead-letters/{id}/skip", "skipDeadLetter", "dead-letters skip", {
     summary: "Skip a dead letter",
+    "x-final": "A skipped dead letter cannot be replayed.",
     description: "Discards the message: it is not sent again. The dead letter and the reason remain on record.",
     body: reasoned,
     answer: [

@@ -65,6 +65,7 @@ export const effects = [
   }),
   operation("post", "/v1/effects/{key}/retry", "retryEffect", "effects retry", {
     summary: "Retry an effect that may happen twice",
+    "x-final": "If the effect happened, it happens twice. This cannot be undone.",
     description: "Runs the step again although its outcome is unknown. The effect may happen twice.",
     ...resolving,
     body: reasoned,

@@ -33,6 +33,7 @@ export const limits = [
   }),
   operation("post", "/v1/locks/{name}/break", "breakLock", "locks break", {
     summary: "Break a lock",
+    "x-final": "The holder cannot get the lock back.",
     description:
       "The next waiting caller gets the lock. The old holder learns this when it renews the lock. Its fenced writes are refused after the next holder has written.",
     params,

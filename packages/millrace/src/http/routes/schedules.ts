@@ -74,7 +74,7 @@ export const schedules = [
       "Each due time sends one command. Its key consists of the schedule's name and the due time. A paused schedule remains paused.",
     params,
     body: scheduleSchema,
-    answer: ["The current schedule", Schedule],
+    answer: ["The schedule is stored", Schedule],
     problems: ["unknown_message_type", "invalid_transition"],
     async run({ env, by, catalog, param, body: { cron, time_zone: timeZone, command, late_seconds, reason, revision } }) {
       const { type, schema_version: schemaVersion, payload = {} } = command;

@@ -73,6 +73,7 @@ export const tokens = [
   }),
   operation("delete", "/v1/tokens/{id}", "revokeToken", "tokens revoke", {
     summary: "Revoke a token",
+    "x-final": "A revoked token never works again.",
     description:
       "A token used in the last 30 seconds may work for up to 30 more seconds. Tokens minted with it remain valid unless `descendants` is true.",
     ...needs("tokens"),

@@ -48,6 +48,8 @@ interface Words<Path extends string, Given extends Fields, Answer extends Fields
   readonly operationId?: string;
   readonly summary: string;
   readonly description: string;
+  /** The reason why the act cannot be undone. Default: it can. */
+  readonly final?: string;
   /** The description of the answer. */
   readonly accepted: string;
   /** The fields of the body except `reason` and `dry_run`, and the parameters of `path`. */

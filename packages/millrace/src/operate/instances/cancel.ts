@@ -17,6 +17,7 @@ export const cancel = instanceAct({
   verb: "cancel",
   path: "cancel",
   summary: "Cancel a running instance",
+  final: "A started cancel cannot be stopped.",
   description:
     "No further step starts, also if the instance waits, is paused or has not started. A running effect is recorded first. Then the effects with an undo handler are undone in reverse order, each once, and the instance is terminated. A dry run lists them in that order.",
   accepted: "The cancel was accepted",

@@ -17,6 +17,7 @@ export const close = instanceAct({
   verb: "close",
   path: "close",
   summary: "Close an instance permanently",
+  final: "A closed instance cannot be reopened.",
   description:
     "A failed or stopped instance becomes `skipped`. Its effects remain unless they were undone. It cannot be retried or undone afterwards, and its alert ends. Also closes an instance that is `in_doubt` without an effect in doubt.",
   accepted: "It is closed",

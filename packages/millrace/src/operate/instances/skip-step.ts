@@ -27,6 +27,7 @@ export const skip = instanceAct({
   path: "skip",
   operationId: "skipStep",
   summary: "Skip the failed step of an instance",
+  final: "The output replaces the output of the step. The step does not run again, and an undo does not revert it.",
   description:
     "Records the given output with its rows and messages (none for a commit), and the run continues after the step. If the output does not match the schema of the step, the run fails again, and its error names the reason. An undo does not revert a skipped step. After a failed undo, the undo continues after the skipped step. For `undo …` you confirm that the effect is undone, which is recorded with its rows and messages. If the undo cannot determine the outcome of an effect, you confirm that the undo ignores the effect. Neither needs an output.",
   accepted: "The instance continues after the step",

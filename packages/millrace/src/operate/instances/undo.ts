@@ -19,6 +19,7 @@ export const undo = instanceAct({
   verb: "undo",
   path: "undo",
   summary: "Undo an instance",
+  final: "A started undo cannot be stopped.",
   description:
     "Undoes the recorded effects that have an undo handler, in reverse order, each once. Then the instance is terminated. A retry afterwards runs them again. A dry run lists the effects in the order of the undo.",
   accepted: "The undo was accepted",
