@@ -22,11 +22,11 @@ it("a bulk retry of a filtered list shows its count first, stops after a failed 
   await dialog.getByText("3 instances match").waitFor();
   await dialog.getByText(/publish-article, put page: .*403|publish-article, put page: .*#/).waitFor();
   await dialog.getByText("in stages of 1, 2").waitFor();
-  await dialog.getByRole("radio", { name: "close" }).check();
+  await dialog.getByRole("combobox", { name: /^verb/ }).selectOption("close");
   await dialog.getByText("Final: a closed instance cannot be retried or undone").waitFor();
   await expectFit(page, "instances-bulk-close");
   expect(await dialog.getByRole("button", { name: "Close 3 instances" }).isEnabled()).toBe(true);
-  await dialog.getByRole("radio", { name: "retry" }).check();
+  await dialog.getByRole("combobox", { name: /^verb/ }).selectOption("retry");
   await dialog.getByRole("heading", { name: "Retry 3 instances" }).waitFor();
   expect(await dialog.getByText("Final: a closed instance").count()).toBe(0);
   await picture(page, "instances-bulk");
@@ -36,9 +36,9 @@ it("a bulk retry of a filtered list shows its count first, stops after a failed 
     // The test has released the request by then: the browser has sent it.
     await route.continue().catch(() => undefined);
   });
-  await dialog.getByRole("radio", { name: "close" }).check();
-  expect(await dialog.getByRole("button", { name: "Close them" }).isDisabled()).toBe(true);
-  await dialog.getByRole("radio", { name: "retry" }).check();
+  await dialog.getByRole("combobox", { name: /^verb/ }).selectOption("close");
+  expect(await dialog.getByRole("button", { name: "Start a bulk action" }).isDisabled()).toBe(true);
+  await dialog.getByRole("combobox", { name: /^verb/ }).selectOption("retry");
   await page.unroute("**/v1/bulk-actions");
   await dialog.getByRole("button", { name: "Retry 3 instances" }).waitFor();
   await dialog.getByLabel("Reason (kept in the audit)").fill("the page store is repaired");
@@ -48,9 +48,9 @@ it("a bulk retry of a filtered list shows its count first, stops after a failed 
   await expectFit(page, "bulk-action");
 
   await outage.mend();
-  await page.getByRole("button", { name: "Resume …" }).focus();
+  await page.getByRole("button", { name: "Resume" }).focus();
   await page.keyboard.press("Enter");
-  await dialog.getByText("It continues with the remaining 2 instances").waitFor();
+  await dialog.getByText("Continues an aborted or stopped bulk action with the remaining items").waitFor();
   await page.keyboard.type("now it is");
   await page.keyboard.press("Control+Enter");
   await page.locator(".status", { hasText: "complete" }).waitFor();
@@ -77,7 +77,7 @@ it("a bulk retry of a filtered list shows its count first, stops after a failed 
   await expect.poll(() => rows.count()).toBe(3);
   await expect.poll(() => rows.getByRole("link", { name: /^publish-article · / }).count()).toBe(3);
   await rows.first().click({ position: { x: 4, y: 4 } });
-  await dialog.getByRole("table", { name: "Before and after" }).getByText("errored").waitFor();
+  await dialog.getByRole("region", { name: "Before and after" }).getByText("errored").waitFor();
   await picture(page, "audit-row");
   await page.keyboard.press("Escape");
   await expect.poll(() => new URL(page.url()).search).toBe("?verb=retry&bulk=each");

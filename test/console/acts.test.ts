@@ -50,7 +50,7 @@ it("an action is executed once although its response is lost or its dialog is cl
   await dialog.waitFor({ state: "hidden" });
   answer();
   await page.getByText("Run now: weekly: done.").waitFor();
-  await page.getByText("weekly: The run was started.").waitFor();
+  await page.getByText("Accepted. Open the instance").waitFor();
   expect(keys).toEqual([keys[0], keys[0]]);
   const { items } = await ada.ask<Runs>("GET", "/v1/schedules/weekly/runs");
   expect(items.map(({ reason }) => reason)).toEqual(["to try it"]);
@@ -109,10 +109,10 @@ it("a token whose creation lost its response is not created twice: the page warn
   await losing(page, "**/v1/tokens");
   await page.getByRole("button", { name: "Mint a token" }).click();
   const dialog = page.getByRole("dialog");
-  await dialog.getByLabel("Holder").fill("grace");
+  await dialog.getByRole("textbox", { name: /^actor/ }).fill("grace");
   await dialog.getByLabel("Reason (kept in the audit)").fill("a new colleague");
   await dialog.getByRole("button", { name: "Mint" }).click();
-  await dialog.getByText(/A token of grace may have been created at \d\d:\d\d:\d\d, but was not shown/).waitFor();
+  await dialog.getByText(/The request was sent at \d\d:\d\d:\d\d and may have succeeded, but its result cannot be shown/).waitFor();
   expect(await dialog.getByRole("button", { name: "Mint" }).isDisabled()).toBe(true);
   await page.keyboard.press("Escape");
   await page.getByRole("button", { name: "Revoke the token of grace" }).waitFor();

@@ -91,9 +91,7 @@ it("an action is executed once for any number of confirmations, and a refused ac
   await dialog.getByLabel("Reason (kept in the audit)").fill("twice");
   const sent: string[] = [];
   page.on("request", (request) => request.url().endsWith("/undo") && sent.push(request.postData() ?? ""));
-  await dialog
-    .getByRole("button", { name: "Undo the instance" })
-    .evaluate((button) => [1, 2].map(() => (button as { click?(): void }).click?.()));
+  await dialog.getByRole("button", { name: "Undo" }).evaluate((button) => [1, 2].map(() => (button as { click?(): void }).click?.()));
   await dialog.waitFor({ state: "hidden" });
   await page.locator(".facts").getByText("terminated").waitFor();
   expect(await page.locator("button.main").count()).toBe(0);
@@ -102,11 +100,11 @@ it("an action is executed once for any number of confirmations, and a refused ac
   expect(sent).toEqual(['{"reason":"twice"}']);
 
   await page.getByRole("button", { name: "Run again" }).click();
-  const copy = page.getByRole("dialog", { name: "Run a copy" });
+  const copy = page.getByRole("dialog", { name: "Run again" });
   await copy.getByRole("listitem").filter({ hasText: "put page" }).getByText("runs", { exact: true }).waitFor();
   await copy.getByLabel("Reason (kept in the audit)").fill("a copy");
   await page.keyboard.press("Control+Enter");
-  await page.getByRole("status").getByRole("link", { name: "Open the new instance" }).click();
+  await page.getByRole("status").getByRole("link", { name: "Open the instance" }).click();
   await page.waitForURL((url) => url.pathname.startsWith("/console/instances/") && !url.pathname.endsWith(String(id)));
 
   const lost = await ada.open(`instances/${"0".repeat(32)}`);
@@ -148,7 +146,6 @@ it("a failed undo is shown as an error: a retry continues it, or the operator sk
   const retry = page.getByRole("dialog", { name: /Retry/ });
   await retry.getByText("The undo continues at the step that failed.").waitFor();
   await retry.getByRole("listitem").filter({ hasText: "put page" }).getByText("undone", { exact: true }).waitFor();
-  expect(await retry.getByText("also took").count()).toBe(0);
   await retry.getByRole("button", { name: "Dismiss" }).click();
 
   await page.getByRole("button", { name: "Skip the step", exact: true }).click();

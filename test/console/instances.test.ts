@@ -127,8 +127,8 @@ it("delayed commands are listed by due time; each is moved, started now or cance
   // The console sends a delayed command too; times are in the time zone of the page.
   const localOf = (at: number) => new Date(at + 9 * 3_600_000).toISOString().slice(0, 19);
   const page = await ada.open("send?message=command%20research.requested", { timezoneId: "Asia/Tokyo" });
-  await page.getByText("Key, job and time").click();
-  await page.getByLabel("Start at (Asia/Tokyo), within the next 365 days; default: now").fill(localOf(Date.now() + 7 * 3_600_000));
+  await page.getByText("Options", { exact: true }).click();
+  await page.getByLabel(/^run_at .* Asia\/Tokyo/).fill(localOf(Date.now() + 7 * 3_600_000));
   await page.getByRole("button", { name: "Send", exact: true }).click();
   await page.locator(".facts").getByText("due in 7 h").first().waitFor();
   await page.keyboard.press("g");
@@ -153,9 +153,9 @@ it("delayed commands are listed by due time; each is moved, started now or cance
   const at = new Date(Date.now() + 3_600_000);
   at.setMilliseconds(0);
   const local = localOf(at.getTime());
-  await dialog.getByLabel("Start at (Asia/Tokyo), within the next 365 days").fill("");
-  await dialog.getByText("Enter a date and a time.").waitFor();
-  await dialog.getByLabel("Start at (Asia/Tokyo)").fill(local);
+  await dialog.getByLabel(/^run_at .* Asia\/Tokyo/).fill("");
+  await dialog.getByText("Enter run_at.").waitFor();
+  await dialog.getByLabel(/^run_at/).fill(local);
   await dialog.getByText(`The command starts at ${local.replace("T", " ")}.`).waitFor();
   await dialog.getByLabel("Reason").fill("earlier");
   await page.keyboard.press("Control+Enter");

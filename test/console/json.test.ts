@@ -35,6 +35,5 @@ it("JSON folds by key and by click, copies as a whole, and shows a large value i
   expect(await output.getByRole("button", { expanded: false }).count()).toBe(100);
   await output.getByRole("button", { name: "Show 900 more of 10000" }).click();
   expect(await output.getByRole("button", { expanded: false }).count()).toBe(1000);
-  await output.getByRole("button", { name: "Show all 5000 characters" }).click();
   expect(await output.locator("pre").textContent()).toContain("x".repeat(5000));
 });

@@ -24,10 +24,10 @@ it("unknown outcomes of one step are answered together: the dialog shows their c
   await dialog.getByText("3 of change-order · write to the customer: It is sent now, under the same key.").waitFor();
   await dialog.getByText("You state that none of these effects happened").waitFor();
   await expectFit(page, "doubts-together");
-  await dialog.getByRole("radio", { name: "unknown: run them again" }).check();
+  await dialog.getByRole("combobox", { name: /^verb/ }).selectOption("retry_anyway");
   await dialog.getByRole("heading", { name: "Retry 3 unknown outcomes anyway" }).waitFor();
   await dialog.getByText("Each effect that did happen then happens twice").waitFor();
-  await dialog.getByRole("radio", { name: "they did not happen: run them" }).check();
+  await dialog.getByRole("combobox", { name: /^verb/ }).selectOption("reject");
   await dialog.getByRole("button", { name: "Reject 3 unknown outcomes" }).waitFor();
   await dialog.getByLabel("Reason (kept in the audit)").fill("the post office has none of them");
   await page.keyboard.press("Control+Enter");
@@ -47,7 +47,7 @@ it("a bulk cancel without undo is described as such by its dialog and its page",
   await page.getByRole("button", { name: "Cancel all that are in doubt …" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByText("Their effects are undone where an undo handler exists").waitFor();
-  await dialog.getByLabel("Undo their effects").uncheck();
+  await dialog.getByRole("checkbox", { name: /^undo/ }).uncheck();
   await dialog.getByText("The instances are terminated and their effects remain").waitFor();
   await expectFit(page, "cancel-many");
   await dialog.getByLabel("Reason (kept in the audit)").fill("the supplier left");

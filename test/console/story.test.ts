@@ -50,7 +50,7 @@ it("an operator by keyboard alone finds one cause of twenty failures, retries on
   await page.keyboard.type("the key is renewed");
   await press(page, "Control+Enter");
   await page.getByRole("heading", { name: `Retry ${FAILED - 1} instances` }).waitFor();
-  await page.getByRole("img", { name: `${FAILED - 1} retried, 0 not needed, 0 failed, 0 to do` }).waitFor();
+  await page.getByRole("img", { name: `${FAILED - 1} done, 0 not needed, 0 failed, 0 to do` }).waitFor();
 
   await press(page, "g", "n");
   // Failures of other tests may fire alerts, which belong to the whole deployment.

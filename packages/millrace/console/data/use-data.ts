@@ -15,7 +15,7 @@ export interface Data<T> {
 }
 
 const LOOK_EVERY_MS = 700;
-export const AGAIN_MS = 5000;
+const AGAIN_MS = 5000;
 
 /** The events after which data is reloaded, as their kinds or as a function. */
 type About = readonly string[] | ((event: LiveEvent) => boolean);

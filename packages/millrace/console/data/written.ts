@@ -12,7 +12,7 @@ export class Written {
 const NO_JSON = "This is not valid JSON.";
 
 /** The parser's message for a text that is not JSON. Undefined for JSON. */
-export function mistakeIn(text: string): string | undefined {
+function mistakeIn(text: string): string | undefined {
   try {
     JSON.parse(text);
     return undefined;

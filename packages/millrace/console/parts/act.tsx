@@ -1,56 +1,74 @@
-import type { ComponentChildren, VNode } from "preact";
+import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Result, send } from "../data/api.ts";
+import { type Path, type Result, send } from "../data/api.ts";
 import { useCell } from "../data/cell.ts";
 import { tell } from "../data/notices.ts";
+import { type Operation, operationAt } from "../data/operations.ts";
 import type { Problem } from "../data/problem.ts";
+import type { Schema } from "../data/schema.ts";
 import { session } from "../data/session.ts";
-import { AGAIN_MS, useShown } from "../data/use-data.ts";
-import { go } from "../frame/router.tsx";
-import { Dialog } from "./dialog.tsx";
-import { Button, ProblemNote } from "./page.tsx";
-import { Icon } from "./text.tsx";
+import { useData, useShown } from "../data/use-data.ts";
+import { jsonText, wrongIn } from "../data/written.ts";
+import { go, hrefOf, Link } from "../frame/router.tsx";
+import { type Ask, type Asker, Dialog } from "./dialog.tsx";
+import { Fields, Marked } from "./form.tsx";
+import { Button, ProblemNote, Reading } from "./page.tsx";
+import { EffectPlan, type Plan } from "./plan.tsx";
+import { clockTime, Icon } from "./text.tsx";
 
-interface ActProps<Plan, Done> {
-  title: string;
-  /** The text of the button. Default: `title`. */
-  verb?: string;
-  /** The text of the dialog's title and button after the dry run, with the number of items. Default: `title` and `verb`. */
-  titled?: (plan: Plan) => string;
-  /** A warning that the action cannot be undone, shown in red before the button. Default none. */
-  final?: string | null | ((plan: Plan) => string | null);
-  /** The request of the action. The dialog adds the reason to the body, or for DELETE to the query. */
-  at?: string;
+type Values = Readonly<Record<string, unknown>>;
+
+/** An action on an item. The operation of the API determines the texts and the fields of its dialog. */
+export interface Declared {
+  /** The text of the buttons that open the dialog and that send the request. */
+  verb: string;
+  /** The item, as the title of the dialog names it. */
+  about?: string | undefined;
+  at: Path;
   how?: "POST" | "PUT" | "DELETE";
   param?: Record<string, string>;
-  body?: object;
+  /** Values that the dialog does not ask for. */
+  given?: Values;
+  /** Initial values of fields. */
+  fill?: Values;
+  /** Changes the fields, such as the choices of a field. */
+  shape?: (fields: Record<string, Schema>) => Record<string, Schema>;
+  /** The title and the button after the dry run, such as the number of items. `said` are the values of the fields. */
+  titled?(plan: unknown, said: Values): string;
   /** Fields of the body that the plan determines. */
-  planned?: (plan: Plan) => object;
-  /** Loads the plan, which the dialog shows first; `true` sends the request as a dry run. By default, only `show` describes the action. */
-  dryRun?: true | (() => Promise<Result<Plan>>);
-  show: string | VNode | ((plan: Plan) => ComponentChildren);
+  planned?(plan: unknown): Values;
+  /** Shows the plan of the dry run. Default: its consequence and the effects. */
+  show?(plan: unknown, said: Values): ComponentChildren;
   /** Reads from the plan the reason why the API would refuse the action. Default: the plan's field `refused`. */
-  refusal?: (plan: Plan) => string | null;
-  showRefused?: (plan: Plan) => ComponentChildren;
-  /** Performs the action, if it is not the request to `at`. */
-  act?: (reason: string) => Promise<Result<Done>>;
-  /**
-   * A text that identifies the action together with the title and the request. The request then has an idempotency key, which remains the
-   * same until a response arrives, so that a repeated request has no second effect.
-   */
-  on?: string | undefined;
-  ask?: string;
-  done?: (done: Done) => void;
-  /** Reloads the screen after the action and shows the result in the words of `said`, if `done` is not set. */
-  told?: (sentence: ComponentChildren) => void;
-  said?: string | ((done: Done) => ComponentChildren);
-  /** The screen that is opened after the action, unless the user has left the screen with the dialog. */
-  leadsTo?: (done: Done) => string | undefined;
-  close: () => void;
-  /** Additional fields of the dialog, whose values are in `body`. */
-  children?: ComponentChildren;
-  /** The reason why the request cannot be sent yet, such as an empty field. Then the dialog has no plan. Default false. */
-  missing?: string | false;
+  refusal?(plan: unknown, said: Values): string | null;
+  /** Reads from the plan the reason why the action cannot be undone. Default: the reason in the API's document. */
+  final?(plan: unknown): string | null;
+  /** The result in a sentence. Default: the result in the API's document. */
+  says?(answer: unknown): string | undefined;
+  /** Default: reloads the screen and shows the result. */
+  done?(answer: unknown): void;
+  /** The screen that is opened after the action, unless the user has left the screen with the dialog. Default: a started bulk action. */
+  leadsTo?(answer: unknown): string | undefined;
+  /** Further content of the dialog, which may set a field. */
+  more?: (set: (values: Values) => void) => ComponentChildren;
+}
+
+interface ButtonsProps {
+  ask: Ask;
+  of: readonly (Declared & { class?: string | undefined; label?: string })[];
+}
+
+/** Buttons that open the dialogs of actions. */
+export function ActButtons({ ask, of }: ButtonsProps) {
+  return (
+    <>
+      {of.map(({ class: kind, label, ...act }) => (
+        <Button key={act.verb} class={kind} {...(label && { label })} press={() => ask(Act, act)}>
+          {act.verb}
+        </Button>
+      ))}
+    </>
+  );
 }
 
 /** Requests with a key, but without a response. If the user repeats it in another dialog, the same idempotency key and reason are sent. */
@@ -58,39 +76,58 @@ const unanswered = new Map<string, { key: string; reason: string }>();
 
 session.listen(({ state }) => state === "out" && unanswered.clear());
 
+const NO_FIELDS: Operation["fields"] = {};
+
 /**
- * A dialog for one action, which shows the plan, the reason field and the button in this order. A single key press cannot start the action,
- * and a double click starts the action only once.
+ * A dialog for one action, which shows the fields, the plan, the reason field and the button in this order. A single key press cannot start
+ * the action, and a double click starts the action only once.
  */
-export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
-  const { title, verb = title, titled, final = null, at = "", how = "POST", param = {}, body, planned, dryRun } = props;
-  const { ask = "Reason (kept in the audit)", missing = false } = props;
-  const { show, showRefused, refusal = refusedIn, act, on, told, said, leadsTo, close, children } = props;
-  const { done = (answer) => told?.(typeof said === "function" ? said(answer) : said) } = props;
+export function Act(props: Declared & Asker) {
+  const { verb, about, at, how = "POST", param = {}, given = {}, fill = {}, shape = (fields) => fields, told, close } = props;
+  const { titled, planned, show = (plan) => <EffectPlan plan={plan as Plan} />, refusal = refusedIn, final, more, says } = props;
+  const { leadsTo = bulkIn, done = (answer) => told(<Done answer={answer} says={says?.(answer) ?? `${operation?.done}.`} />) } = props;
+  const { data: operation, problem: unread } = useData(() => operationAt(how, at), [how, at]);
+  const isLoaded = operation !== undefined;
+  const [said, say] = useState<Values>(fill);
   const [problem, setProblem] = useState<Problem | undefined>();
   const [isActing, setActing] = useState(false);
   const [isLeaving, leave] = useState(false);
+  const [isLost, lose] = useState(false);
   const isUnderWay = useRef(false);
   const isShown = useShown();
   const reason = useRef<HTMLInputElement>(null);
-  const of = JSON.stringify([title, on, at, param, body]);
-  const post = (more: object, key?: string) => {
-    const asked = { [how === "DELETE" ? "query" : "body"]: { ...body, ...more } };
-    return send(how, at, { param, ...asked, ...(on !== undefined && key && { key }) }) as Promise<Result<never>>;
+  const of = jsonText([at, param, said, given]);
+  const { properties = {}, required = [] } = operation?.fields ?? NO_FIELDS;
+  const asked = Object.entries(shape(properties)).filter(([name]) => !(name in param) && !(name in given));
+  const lacking = required.filter((name) => asked.some(([one]) => one === name) && (said[name] ?? "") === "");
+  const [wrong] = wrongIn(said, "");
+  const missing =
+    (isLost && "Close this dialog.") ||
+    (lacking.length > 0 && `Enter ${lacking.join(", ")}.`) ||
+    (wrong && `${wrong.path.slice(1)}: ${wrong.message}`);
+  const post = (values: Values, key?: string) => {
+    const sent = { path: { ...param }, query: {}, body: {} };
+    for (const [name, value] of Object.entries({ ...said, ...given, ...values }))
+      Object.assign(sent[operation?.placeOf(name) ?? "body"], { [name]: value });
+    const { path, query, body } = sent;
+    return send(how, at, { param: path, query, ...(how !== "DELETE" && { body }), ...(operation?.isKeyed && key && { key }) });
   };
-  const { plan, again } = usePlan<Plan>(dryRun === true ? () => post({ reason: "Dry run", dry_run: true }) : dryRun, of, missing === false);
+  const dryRun = operation?.hasDryRun ? () => post({ reason: "Dry run", dry_run: true }) : undefined;
+  const { plan, again } = usePlan<unknown>(dryRun, of, isLoaded && !missing);
   const nth = useCell(session, (one) => one.nth);
   useEffect(() => setProblem(undefined), [of]);
   useEffect(() => setProblem((one) => (one?.status === 401 ? undefined : one)), [nth]);
-  useEffect(() => firstField(reason.current)?.focus(), []);
+  useEffect(() => firstField(reason.current)?.focus(), [isLoaded]);
   const before = useMemo(() => (isActing ? undefined : unanswered.get(of)), [of, isActing]);
   useEffect(() => {
     if (before && reason.current) reason.current.value = before.reason;
-  }, [before]);
+  }, [before, isLoaded]);
 
-  const refused = plan?.ok ? refusal(plan.data) : null;
-  const exactly = plan?.ok ? titled?.(plan.data) : undefined;
-  const lasting = typeof final === "function" ? plan?.ok && refused === null && final(plan.data) : final;
+  const values = { ...said, ...given };
+  const title = [verb, about].filter(Boolean).join(": ");
+  const refused = plan?.ok ? refusal(plan.data, values) : null;
+  const exactly = plan?.ok ? titled?.(plan.data, values) : undefined;
+  const lasting = final ? plan?.ok && refused === null && final(plan.data) : operation?.final;
   const confirm = async () => {
     const why = reason.current?.value.trim() ?? "";
     if (why === "") return reason.current?.reportValidity();
@@ -99,12 +136,13 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
     isUnderWay.current = true;
     setActing(true);
     const from = location.pathname + location.search;
+    const sentAt = clockTime(Date.now());
     const sent = before ?? { key: crypto.randomUUID(), reason: why };
-    if (on !== undefined) unanswered.set(of, sent);
-    const result = await (act?.(why) ?? post({ reason: sent.reason, ...planned?.(plan.data) }, sent.key));
+    if (operation?.isKeyed) unanswered.set(of, sent);
+    const result = await post({ reason: sent.reason, ...planned?.(plan.data) }, sent.key);
     if (result.ok || (result.problem.status >= 400 && result.problem.status < 500)) unanswered.delete(of);
     isUnderWay.current = false;
-    const href = result.ok ? leadsTo?.(result.data) : undefined;
+    const href = result.ok ? leadsTo(result.data) : undefined;
     if (!isShown.current) {
       tell({ said: result.ok ? `${title}: done.` : `${title}. ${result.problem.title}: ${result.problem.detail}`, href: href ?? from });
       return result.ok ? done(result.data) : undefined;
@@ -112,8 +150,16 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
     setActing(false);
     leave(false);
     if (!result.ok) {
+      const { status } = result.problem;
+      if (operation?.isCreating && (status === 0 || status >= 500)) {
+        // The request is not repeated, because a repeated request would create a second object. The list is reloaded.
+        lose(true);
+        told("");
+        const detail = `The request was sent at ${sentAt} and may have succeeded, but its result cannot be shown. Look in the list before you repeat it.`;
+        return setProblem({ ...result.problem, detail });
+      }
       // The dry run is repeated after a refusal, because the state may have changed.
-      if (![0, 401].includes(result.problem.status)) again();
+      if (![0, 401].includes(status)) again();
       return setProblem(result.problem);
     }
     close();
@@ -122,19 +168,28 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
   };
   return (
     <Dialog title={exactly ?? title} close={isActing ? () => leave(true) : close} confirm={confirm}>
-      {children}
-      <section class="plan" aria-label="Preview" aria-live="polite">
-        {plan === undefined && <p class="quiet">{missing || "Loading the preview …"}</p>}
-        {plan?.ok && refused === null && (typeof show === "function" ? show(plan.data) : <p>{show}</p>)}
-        {refused !== null && <p class="problem">{refused}</p>}
-        {plan?.ok && refused !== null && showRefused?.(plan.data)}
-        {plan?.ok === false && (
-          <>
-            <ProblemNote problem={plan.problem} />
-            <Button press={again}>Try again</Button>
-          </>
-        )}
-      </section>
+      {operation ? (
+        <>
+          <p>
+            <strong>{operation.summary}.</strong> <Marked text={operation.description} />
+          </p>
+          {more?.((values) => say({ ...said, ...values }))}
+          <Asked fields={asked} {...{ required, fill, said, say }} issues={(plan?.ok === false ? plan.problem : problem)?.issues ?? []} />
+          <section class="plan" aria-label="Preview" aria-live="polite">
+            {plan === undefined && <p class="quiet">{missing || "Loading the preview …"}</p>}
+            {refused !== null && <p class="problem">{refused}</p>}
+            {plan?.ok && operation.hasDryRun && show(plan.data, values)}
+            {plan?.ok === false && (
+              <>
+                <ProblemNote problem={plan.problem} />
+                <Button press={again}>Try again</Button>
+              </>
+            )}
+          </section>
+        </>
+      ) : (
+        <Reading problem={unread} />
+      )}
       {problem && <ProblemNote problem={problem} />}
       {lasting && (
         <p class="final">
@@ -156,31 +211,83 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
           effect.
         </p>
       )}
-      <form
-        class="reason"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void confirm();
-        }}
-      >
-        <label>
-          {ask}
-          <input ref={reason} type="text" maxLength={500} required autocomplete="off" readOnly={before !== undefined} />
-        </label>
-        <button class={lasting ? "main danger" : "main"} type="submit" disabled={isActing || !plan?.ok || refused !== null}>
-          {lasting && <Icon name="warning" />}
-          {exactly ?? verb}
-        </button>
-        <Button press={close}>Dismiss</Button>
-        <span class="quiet hint">
-          <kbd>Ctrl+Enter</kbd>
-        </span>
-      </form>
+      {operation && (
+        <form
+          class="reason"
+          onSubmit={(event) => {
+            event.preventDefault();
+            void confirm();
+          }}
+        >
+          <label>
+            Reason (kept in the audit)
+            <input ref={reason} type="text" maxLength={500} required autocomplete="off" readOnly={before !== undefined} />
+          </label>
+          <button class={lasting ? "main danger" : "main"} type="submit" disabled={isActing || !plan?.ok || refused !== null}>
+            {lasting && <Icon name="warning" />}
+            {exactly ?? verb}
+          </button>
+          <Button press={close}>Dismiss</Button>
+          <span class="quiet hint">
+            <kbd>Ctrl+Enter</kbd>
+          </span>
+        </form>
+      )}
     </Dialog>
   );
 }
 
+interface AskedProps {
+  fields: [string, Schema][];
+  required: string[];
+  fill: Values;
+  said: Values;
+  say: (said: Values) => void;
+  issues: readonly { path: string; message: string }[];
+}
+
+/** The fields of an action. Optional fields without an initial value are folded, except booleans. */
+function Asked({ fields, required, fill, said, say, issues }: AskedProps) {
+  const isFolded = ([name, { type }]: [string, Schema]) => !required.includes(name) && type !== "boolean" && !(name in fill);
+  const told = { issues: new Map(issues.map(({ path, message }) => [path, message])), isAll: true };
+  const draw = (some: [string, Schema][]) => {
+    const properties = Object.fromEntries(some);
+    const others = Object.entries(said).filter(([name]) => !(name in properties));
+    const own = Object.entries(said).filter(([name]) => name in properties);
+    const set = (next: unknown) => say({ ...Object.fromEntries(others), ...(next as Values) });
+    return <Fields schema={{ type: "object", properties, required }} value={Object.fromEntries(own)} set={set} told={told} />;
+  };
+  const options = fields.filter(isFolded);
+  return (
+    <>
+      {draw(fields.filter((one) => !isFolded(one)))}
+      {options.length > 0 && (
+        <details>
+          <summary>Options</summary>
+          {draw(options)}
+        </details>
+      )}
+    </>
+  );
+}
+
 const refusedIn = (plan: unknown) => (plan as { refused?: string | null } | undefined)?.refused ?? null;
+
+function bulkIn(answer: unknown): string | undefined {
+  const { bulk_action_id: id } = (answer ?? {}) as { bulk_action_id?: string | null };
+  return id ? hrefOf("actions", id) : undefined;
+}
+
+/** The result of an action, with a link to an instance that the action started. */
+function Done({ answer, says }: { answer: unknown; says: string }) {
+  const { instance_id: instance } = (answer ?? {}) as { instance_id?: string | null };
+  const href = instance && hrefOf("instances", instance);
+  return (
+    <>
+      {says} {href && href !== location.pathname && <Link to={href}>Open the instance</Link>}
+    </>
+  );
+}
 
 /** Returns the first empty field of the dialog, or the reason field if no field is empty. */
 function firstField(reason: HTMLInputElement | null): HTMLElement | null {
@@ -195,74 +302,17 @@ const LOOK_BEHIND_MS = 250;
  * and after a failed request. The plan is undefined until a response for the current fields arrives.
  */
 export function usePlan<Plan>(dryRun: (() => Promise<Result<Plan>>) | undefined, of: string, isReady: boolean) {
-  const [answer, setAnswer] = useState<{ of: string; plan: Result<Plan> } | undefined>();
-  const [times, setTimes] = useState(0);
-  const nth = useCell(session, (one) => one.nth);
-  const again = () => setTimes((before) => before + 1);
-  useEffect(() => {
-    if (!isReady) return;
-    let isOver = false;
-    const look = async () => {
-      const plan = await dryRun?.();
-      if (plan && !isOver) setAnswer({ of, plan });
-    };
-    const timer = setTimeout(look, answer === undefined ? 0 : LOOK_BEHIND_MS);
-    return () => {
-      isOver = true;
-      clearTimeout(timer);
-    };
-  }, [isReady, of, times, nth]);
-  useEffect(() => {
-    if (!answer || answer.plan.ok || !answer.plan.problem.retryable) return;
-    const timer = setTimeout(again, AGAIN_MS);
-    return () => clearTimeout(timer);
-  }, [answer]);
-  if (!dryRun) return { plan: isReady ? { ok: true as const, data: undefined as Plan } : undefined, last: undefined, again };
-  // A response for previous values of the fields is not the plan, but `last`.
-  return { plan: answer?.of === of ? answer.plan : undefined, last: answer?.plan, again };
+  const latest = useRef({ of, isFirst: true });
+  latest.current.of = of;
+  const load = async (): Promise<Result<Plan | undefined>> => {
+    if (!isReady || !dryRun) return NO_PLAN;
+    if (!latest.current.isFirst) await new Promise((resolve) => setTimeout(resolve, LOOK_BEHIND_MS));
+    latest.current.isFirst = false;
+    return latest.current.of === of ? dryRun() : NO_PLAN;
+  };
+  const { data, problem, again } = useData(load, [of, isReady]);
+  const found = problem ? { ok: false as const, problem } : data && { ok: true as const, data };
+  return { plan: dryRun || !isReady ? found : (NO_PLAN as Result<Plan>), again };
 }
 
-interface FieldProps {
-  label: ComponentChildren;
-  value: string;
-  set: (value: string) => void;
-  most?: number;
-  placeholder?: string;
-}
-
-export function TextField({ label, value, set, most, placeholder }: FieldProps) {
-  return (
-    <label class="field">
-      <span>{label}</span>
-      <input
-        {...{ type: "text", autocomplete: "off", spellcheck: false, value, maxLength: most, placeholder }}
-        onInput={(event) => set(event.currentTarget.value)}
-      />
-    </label>
-  );
-}
-
-interface CheckProps {
-  label: ComponentChildren;
-  isSet: boolean;
-  set: (isSet: boolean) => void;
-  disabled?: boolean;
-}
-
-export function Check({ label, isSet, set, disabled }: CheckProps) {
-  return (
-    <label class="check">
-      <input type="checkbox" checked={isSet} disabled={disabled} onChange={() => set(!isSet)} /> <span>{label}</span>
-    </label>
-  );
-}
-
-/** A field for a time in the time zone of the page; `value` is the text of the field. */
-export function TimeField({ label, value, set }: Pick<FieldProps, "label" | "value" | "set">) {
-  return (
-    <label class="field">
-      <span>{label}</span>
-      <input type="datetime-local" step="1" value={value.replace(" ", "T")} onInput={(event) => set(event.currentTarget.value)} />
-    </label>
-  );
-}
+const NO_PLAN = { ok: true as const, data: undefined };

@@ -84,6 +84,8 @@ export interface Asker {
   close: () => void;
 }
 
+export type Ask = ReturnType<typeof useActs>["ask"];
+
 /**
  * The dialog and the result of the actions of a screen. `ask` opens a dialog, and `line` shows the dialog and the result of the last
  * action, which is announced to screen readers. `again` reloads the screen after an action. `after` is shown after each result. The key `c`
@@ -103,9 +105,9 @@ export function useActs(again: () => void, { id, after }: { id?: string; after?:
       open(() => (asker: Asker) => <Dialog {...(props as Props)} {...asker} />),
     line: (
       <>
-        <p class="told" role="status">
+        <div class="told" role="status">
           {said}
-        </p>
+        </div>
         {dialog?.({ told, close: () => open(undefined) })}
       </>
     ),

@@ -4,11 +4,8 @@ import { Button } from "./page.tsx";
 import { copied } from "./text.tsx";
 import "./json.css";
 
-/** A JSON text with more characters than this is only shown when the user requests it. */
-const SHOWN = 20_000;
-/** The number of members of an object or array, and the number of characters of a string, that are shown initially. */
+/** The number of members of an object or array that are shown initially. */
 const MEMBERS = 100;
-const CHARACTERS = 2000;
 /** Levels of JSON are initially open until all open levels together would have more lines than this. */
 const LINES = 200;
 
@@ -41,12 +38,9 @@ export function Folded({ title, label, value, ...rest }: FoldedProps) {
 }
 
 export function JsonText({ text, label, others = {} }: { text: string; label: string; others?: Readonly<Record<string, string>> }) {
-  const [isWhole, showWhole] = useState(false);
-  const shown = isWhole ? text : text.slice(0, SHOWN);
   return (
     <Framed label={label} copies={{ Copy: text, ...others }}>
-      <pre dir="ltr">{shown}</pre>
-      {shown.length < text.length && <Button press={() => showWhole(true)}>Show all {text.length} characters</Button>}
+      <pre dir="ltr">{text}</pre>
     </Framed>
   );
 }
@@ -105,22 +99,12 @@ function Node({ name, value, ...place }: NodeProps) {
   return (
     <>
       {named}
-      {typeof value === "string" ? <Text text={value} /> : <span class={kindOf(value)}>{JSON.stringify(value)}</span>}
+      <span class={kindOf(value)}>{JSON.stringify(value)}</span>
     </>
   );
 }
 
 const kindOf = (value: unknown) => (typeof value === "object" && value !== null ? undefined : value === null ? "boolean" : typeof value);
-
-function Text({ text }: { text: string }) {
-  const [isWhole, showWhole] = useState(text.length <= CHARACTERS);
-  return (
-    <>
-      <span class="string">{JSON.stringify(isWhole ? text : `${text.slice(0, CHARACTERS)}…`)}</span>
-      {!isWhole && <Button press={() => showWhole(true)}>Show all {text.length} characters</Button>}
-    </>
-  );
-}
 
 interface FoldProps extends Omit<NodeProps, "name" | "value"> {
   named: string | false;

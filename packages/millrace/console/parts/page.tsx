@@ -73,26 +73,13 @@ export function ProblemNote({ problem }: { problem: Problem }) {
   );
 }
 
-interface IssuesProps {
-  of: readonly { path: string; message: string }[];
-  /** Selects the field of an issue. Default: the fields cannot be selected. */
-  show?: ((path: string) => void) | undefined;
-}
-
 /** The invalid fields of a message. */
-export function Issues({ of, show }: IssuesProps) {
+export function Issues({ of }: { of: readonly { path: string; message: string }[] }) {
   return (
     <ul>
       {of.map(({ path, message }) => (
         <li key={`${path} ${message}`}>
-          {show ? (
-            <button type="button" class="plain" title="Select it in the message" onClick={() => show(path)}>
-              <code>{path}</code>
-            </button>
-          ) : (
-            <code>{path}</code>
-          )}{" "}
-          <bdi>{message}</bdi>
+          <code>{path}</code> <bdi>{message}</bdi>
         </li>
       ))}
     </ul>

@@ -1,11 +1,9 @@
-import { useState } from "preact/hooks";
 import { get, type Item } from "../data/api.ts";
 import { may } from "../data/session.ts";
 import { useData } from "../data/use-data.ts";
 import { hrefOf, Link } from "../frame/router.tsx";
-import { Act, Check } from "./act.tsx";
-import { type Asker, useActs } from "./dialog.tsx";
-import { Button } from "./page.tsx";
+import { ActButtons } from "./act.tsx";
+import { useActs } from "./dialog.tsx";
 import { Status } from "./status.tsx";
 import { Ago, Text } from "./text.tsx";
 
@@ -49,6 +47,9 @@ export function Pausing({ kind, name, workflows }: Work) {
       : (data.queues.find(({ queue }) => queue === name) ?? data.workflows.find((one) => one.paused?.queue === name))?.paused;
   // The workflow of a paused queue can also be paused. The resume of the queue does not resume the workflow.
   const own = paused && (kind === "queue" || paused.queue === null) ? paused : undefined;
+  const act = own
+    ? { verb: "Resume", class: "main", at: `/v1/${kind}s/:name/resume` as const, given: { all_tenants: own.all_tenants } }
+    : { verb: "Pause", at: `/v1/${kind}s/:name/pause` as const, fill: { running: "go_on" } };
   const breaker = kind === "workflow" && workflow?.breaker;
   const held = data.workflows.filter((one) => workflows.includes(one.name));
   const waiting = held.reduce((sum, { counts }) => sum + (counts.accepted ?? 0) + (counts.queued ?? 0), 0);
@@ -62,9 +63,7 @@ export function Pausing({ kind, name, workflows }: Work) {
       )}
       {may("operate") && (
         <p class="acts">
-          <Button class={own ? "main" : undefined} press={() => ask(PauseAct, { kind, name, verb: own ? "resume" : "pause", paused: own })}>
-            {own ? "Resume" : "Pause"}
-          </Button>
+          <ActButtons ask={ask} of={[{ ...act, about: `${kind} ${name}`, param: { name } }]} />
         </p>
       )}
       {line}
@@ -86,58 +85,5 @@ function Why({ paused: { by, reason, since, cause, queue, all_tenants }, waiting
         {cause && <Link to={hrefOf("instances", { status: "errored", cause })}>The failures that paused it</Link>}
       </p>
     </div>
-  );
-}
-
-interface Plan {
-  refused: string | null;
-  follows: string;
-  running: number;
-  waiting: number;
-}
-
-interface PauseActProps extends Pick<Work, "kind" | "name">, Asker {
-  verb: "pause" | "resume";
-  paused: Paused | undefined;
-}
-
-function PauseAct({ kind, name, verb, paused, ...asker }: PauseActProps) {
-  const [isForAll, setForAll] = useState(paused?.all_tenants ?? false);
-  const [isOfRunning, setOfRunning] = useState(false);
-  const body = { ...(isForAll && { all_tenants: true }), ...(verb === "pause" && isOfRunning && !isForAll && { running: "pause" }) };
-  const word = verb === "pause" ? "Pause" : "Resume";
-  return (
-    <Act<Plan, { bulk_action_id: string | null }>
-      {...asker}
-      title={`${word} the ${kind} ${name}`}
-      verb={word}
-      at={`/v1/${kind}s/:name/${verb}`}
-      param={{ name }}
-      body={body}
-      dryRun
-      show={({ follows, running, waiting }) => (
-        <>
-          <p>{follows}</p>
-          <p class="quiet">
-            Among your tenant's newest instances: {running.toLocaleString()} in progress, {waiting.toLocaleString()} not started.
-          </p>
-        </>
-      )}
-      said={verb === "pause" ? "Paused." : "Resumed. The waiting instances start within seconds."}
-      leadsTo={({ bulk_action_id: id }) => (id ? hrefOf("actions", id) : undefined)}
-    >
-      {verb === "pause" && (
-        <>
-          <Check
-            label="Also pause the running instances, by a bulk action"
-            isSet={isOfRunning && !isForAll}
-            set={setOfRunning}
-            disabled={isForAll}
-          />
-          {may("observe") && <Check label="For all tenants" isSet={isForAll} set={setForAll} />}
-        </>
-      )}
-      {verb === "resume" && isForAll && <p>The pause is for all tenants.</p>}
-    </Act>
   );
 }

@@ -8,6 +8,9 @@ export interface Plan {
   note?: string | null;
   from?: string | null;
   effects: { step: string; item: string; verdict: string }[];
+  /** The number of instances in progress, for a pause or a resume of a workflow or a queue. */
+  running?: number;
+  waiting?: number;
 }
 
 /** The meaning of each verdict of a dry run, as in the API's document. */
@@ -28,46 +31,35 @@ const VERDICTS: Readonly<Record<string, readonly [tone: Tone, means: string]>> =
   needs_output: ["orange", "it happened, and an operator must give its output"],
 };
 
-/** Shows the effects of an instance for which the API refuses the action, because these effects remain. */
-export function RefusedPlan({ plan: { effects } }: { plan: Plan }) {
-  if (effects.length === 0) return null;
-  return (
-    <>
-      <p class="quiet">If the action were not refused, each effect would be:</p>
-      <EffectList effects={effects} />
-    </>
-  );
-}
-
 const ISO_TIME = /\d{4}-\d\d-\d\dT[\d:.]+Z/g;
 
-export function EffectPlan({ plan: { follows, from, note, effects } }: { plan: Plan }) {
+/** Shows the plan of an action. If the API refuses the action, shows the effects that remain. */
+export function EffectPlan({ plan: { refused, follows, from, note, effects, running, waiting } }: { plan: Plan }) {
   return (
     <>
-      {(follows || from) && <p>{follows?.replaceAll(ISO_TIME, exact) ?? `It starts at ${from}.`}</p>}
+      {refused === null && (follows || from) && <p>{follows?.replaceAll(ISO_TIME, exact) ?? `It starts at ${from}.`}</p>}
       {note && <p>{note}</p>}
-      {effects.length === 0 && !follows && <p class="quiet">No effect is recorded.</p>}
-      <EffectList effects={effects} />
+      {running !== undefined && (
+        <p class="quiet">
+          Among your tenant's newest instances: {running.toLocaleString()} in progress, {waiting?.toLocaleString()} not started.
+        </p>
+      )}
+      {refused !== null && effects.length > 0 && <p class="quiet">If the action were not refused, each effect would be:</p>}
+      <ul class="effects">
+        {effects.map(({ step, item, verdict }) => {
+          const [tone, means] = VERDICTS[verdict] ?? ["quiet", ""];
+          return (
+            <li key={`${step} ${item}`}>
+              <span class="cut">
+                {step}
+                {item && ` [${item}]`}
+              </span>
+              <Status word={verdict} tone={tone} />
+              <span class="quiet">{means}</span>
+            </li>
+          );
+        })}
+      </ul>
     </>
-  );
-}
-
-function EffectList({ effects }: Pick<Plan, "effects">) {
-  return (
-    <ul class="effects">
-      {effects.map(({ step, item, verdict }) => {
-        const [tone, means] = VERDICTS[verdict] ?? ["quiet", ""];
-        return (
-          <li key={`${step} ${item}`}>
-            <span class="cut">
-              {step}
-              {item && ` [${item}]`}
-            </span>
-            <Status word={verdict} tone={tone} />
-            <span class="quiet">{means}</span>
-          </li>
-        );
-      })}
-    </ul>
   );
 }

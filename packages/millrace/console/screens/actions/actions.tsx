@@ -1,13 +1,13 @@
 import { useList } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
-import { hrefOf, Link } from "../../frame/router.tsx";
-import { Empty, LinkTo, Views } from "../../parts/page.tsx";
+import { hrefOf } from "../../frame/router.tsx";
+import { LinkTo, Views } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";
 import { Ago } from "../../parts/text.tsx";
 import { ABOUT } from "./bulk-action.tsx";
 import "./actions.css";
-import { Bar, type Bulk, briefScope, counted, scopeOf, titleOf } from "./words.tsx";
+import { Bar, type Bulk, counted, scopeOf, titleOf } from "./words.tsx";
 
 export const VIEWS = { "Bulk actions": hrefOf("actions"), "Audit: all actions": hrefOf("audit") };
 
@@ -42,7 +42,7 @@ const COLUMNS: readonly Column<Bulk>[] = [
     isMinor: true,
     cell: ({ failed }) => <span class={failed > 0 ? "actions-failed" : "quiet"}>{failed}</span>,
   },
-  { head: "Filter", width: "1.4fr", isMinor: true, cell: ({ filter }) => <bdi title={scopeOf(filter)}>{briefScope(filter)}</bdi> },
+  { head: "Filter", width: "1.4fr", isMinor: true, cell: ({ filter }) => <bdi title={scopeOf(filter)}>{scopeOf(filter)}</bdi> },
   { head: "Reason", width: "1.6fr", isMinor: true, cell: ({ reason }) => <bdi title={reason}>{reason}</bdi> },
   { head: "Actor", width: "96px", isMinor: true, cell: ({ actor }) => <bdi>{actor}</bdi> },
   { head: "Started", width: "96px", narrow: "88px", isNumber: true, cell: ({ created_at: at }) => <Ago at={at} /> },
@@ -69,30 +69,14 @@ export function Actions() {
         label="Bulk actions"
         pages={pages}
         noun={["bulk action", "bulk actions"]}
-        empty={
-          state ? (
-            <Empty>{`No bulk action is ${state}. Clear shows all. Bulk actions are kept for 90 days after they end.`}</Empty>
-          ) : (
-            <None />
-          )
-        }
+        filters={{ state }}
+        empty="No bulk action yet. Instances and dead letters have a button for all rows that match the filters. From a terminal:"
+        command={`curl ${location.origin}/v1/bulk-actions -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
+  -d '{"verb":"retry","filter":{"workflow":"…"},"reason":"…","dry_run":true}'`}
         columns={COLUMNS}
         below={(bulk) => <Below of={bulk} />}
         hrefOf={({ id }) => hrefOf("actions", id)}
       />
     </>
-  );
-}
-
-function None() {
-  return (
-    <Empty
-      command={`curl ${location.origin}/v1/bulk-actions -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
-  -d '{"verb":"retry","filter":{"workflow":"…"},"reason":"…","dry_run":true}'`}
-    >
-      No bulk action yet. <Link to={hrefOf("instances", { status: "errored" })}>Instances</Link> and{" "}
-      <Link to={hrefOf("dead-letters")}>dead letters</Link> have a button for all rows that match the filters, including a status. From a
-      terminal:
-    </Empty>
   );
 }

@@ -3,12 +3,12 @@ import { useData, useList } from "../../data/use-data.ts";
 import { FilterBar, SINCE, useFilters } from "../../frame/filters.tsx";
 import { go, hrefOf, Link, usePlace } from "../../frame/router.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
-import { LinkTo, Pairs, ProblemNote, Views } from "../../parts/page.tsx";
+import { Lines, LinkTo, Pairs, ProblemNote, Views } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";
 import { Ago, exact, Id, Moment, Quiet } from "../../parts/text.tsx";
 import { VIEWS } from "./actions.tsx";
-import { type Action, begun, briefScope, shortened, textOf } from "./words.tsx";
+import { type Action, begun, scopeOf, shortened, textOf } from "./words.tsx";
 
 const FILTERS = {
   actor: { label: "Actor" },
@@ -54,7 +54,7 @@ function Target({ of: { verb, target, about, detail } }: { of: Action }) {
   if (verb === "bulk")
     return (
       <Link to={hrefOf("actions", target)} title={target}>
-        {begun(String(detail?.verb ?? "act"))}: <bdi>{briefScope((detail?.filter ?? null) as Record<string, unknown> | null)}</bdi>
+        {begun(String(detail?.verb ?? "act"))}: <bdi>{scopeOf((detail?.filter ?? null) as Record<string, unknown> | null)}</bdi>
       </Link>
     );
   const title = [about, target].filter(Boolean).join(", ");
@@ -163,25 +163,14 @@ type Fields = Readonly<Record<string, unknown>>;
 function Change({ before, after }: { before: Fields; after: Fields }) {
   const said = (of: Fields, name: string) => (name in of ? <code>{textOf(of[name])}</code> : <Quiet of="–" />);
   return (
-    <table class="actions-change" aria-label="Before and after">
-      <thead>
-        <tr>
-          {["Field", "Before", "After"].map((head) => (
-            <th key={head} scope="col">
-              {head}
-            </th>
-          ))}
-        </tr>
-      </thead>
-      <tbody>
-        {Object.keys({ ...before, ...after }).map((name) => (
-          <tr key={name} data-changed={JSON.stringify(before[name]) !== JSON.stringify(after[name]) || undefined}>
-            <td>{name.replaceAll("_", " ")}</td>
-            <td>{said(before, name)}</td>
-            <td>{said(after, name)}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <section aria-label="Before and after">
+      <Lines
+        columns="1fr 1fr 1fr"
+        of={[
+          ["Field", "Before", "After"].map((head) => <Quiet key={head} of={head} />),
+          ...Object.keys({ ...before, ...after }).map((name) => [name.replaceAll("_", " "), said(before, name), said(after, name)]),
+        ]}
+      />
+    </section>
   );
 }

@@ -3,29 +3,26 @@ import { may } from "../../data/session.ts";
 import { useData, useList } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Act } from "../../parts/act.tsx";
-import { type Asker, useActs } from "../../parts/dialog.tsx";
-import { Button, Facts, Lost, Pairs, ProblemNote } from "../../parts/page.tsx";
+import { ActButtons } from "../../parts/act.tsx";
+import { useActs } from "../../parts/dialog.tsx";
+import { Facts, Lost, Pairs, ProblemNote } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";
 import { Ago, Id, Moment, shortId, Text } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
 import "./actions.css";
-import { Bar, type Bulk, begun, counted, listOf, meaningOf, nounOf, resultOf, Scope, targetOf, titleOf } from "./words.tsx";
+import { Bar, type Bulk, begun, counted, nounOf, RESULTS, Scope, targetOf, titleOf } from "./words.tsx";
 
 type BulkItem = Item<"/v1/bulk-actions/:id/items">;
 
-const RESULTS = ["done", "skipped", "failed"] as const;
-const filtersOf = (verb: string) => ({
-  result: { label: "Result", options: Object.fromEntries(RESULTS.map((one) => [one, resultOf(verb, one)])) },
-});
+const FILTERS = { result: { label: "Result", options: RESULTS } } as const;
 
 /** The counts of a bulk action change after an action on one of its items, and after a change of an item's instance. */
 export const ABOUT = ["action", "instance", "skipped"];
 
 const columnsOf = (verb: string): readonly Column<BulkItem>[] => [
   { head: "No.", width: "56px", narrow: "40px", cell: ({ n }) => n + 1 },
-  { head: "Result", width: "104px", cell: ({ result }) => <ResultOf verb={verb} word={result} /> },
+  { head: "Result", width: "104px", cell: ({ result }) => <ResultOf of={result} /> },
   { head: begun(nounOf(verb)[0]), width: "1.6fr", narrow: "1.4fr", cell: (one) => <Target verb={verb} of={one} /> },
   { head: "Code", width: "1fr", isMinor: true, cell: ({ code }) => code && <a href={`/problems#${code}`}>{code}</a> },
   { head: "Detail", width: "2fr", narrow: "1fr", cell: ({ why }) => <bdi title={why ?? undefined}>{why}</bdi> },
@@ -33,11 +30,10 @@ const columnsOf = (verb: string): readonly Column<BulkItem>[] => [
   { head: "When", width: "96px", isNumber: true, isMinor: true, cell: ({ at }) => <Ago at={at} /> },
 ];
 
-/** A bulk action does not retry a failed item. If no item failed, the count of failed items has a neutral tone. */
-function ResultOf({ verb, word, count = 1 }: { verb: string; word: string; count?: number }) {
-  return (
-    <Status word={resultOf(verb, word)} tone={count === 0 ? "quiet" : word === "failed" ? "red" : word === "done" ? "green" : "quiet"} />
-  );
+/** The result of an item. If no item failed, the count of failed items has a neutral tone. */
+function ResultOf({ of, count = 1 }: { of: keyof typeof RESULTS; count?: number }) {
+  const tones = { done: "green", skipped: "quiet", failed: "red" } as const;
+  return <Status word={RESULTS[of]} tone={count === 0 ? "quiet" : tones[of]} />;
 }
 
 function Target({ verb, of }: { verb: string; of: BulkItem }) {
@@ -78,13 +74,14 @@ export function BulkAction({ param: id }: ScreenProps) {
       <Progress bulk={bulk} />
       {may("operate") && (bulk.state === "running" || canResume) && (
         <p class="acts">
-          {bulk.state === "running" ? (
-            <Button press={() => ask(Steer, { bulk, verb: "abort" })}>Abort …</Button>
-          ) : (
-            <Button class="main" press={() => ask(Steer, { bulk, verb: "resume" })}>
-              Resume …
-            </Button>
-          )}
+          <ActButtons
+            ask={ask}
+            of={[
+              bulk.state === "running"
+                ? { verb: "Abort", at: "/v1/bulk-actions/:id/abort", param: { id } }
+                : { verb: "Resume", at: "/v1/bulk-actions/:id/resume", param: { id }, class: "main" },
+            ]}
+          />
         </p>
       )}
       {line}
@@ -103,27 +100,31 @@ function Progress({ bulk }: { bulk: Bulk }) {
         {(["done", "skipped", "failed", "left"] as const).map((part) => (
           <li key={part}>
             <strong>{bulk[part].toLocaleString()}</strong>{" "}
-            {part === "left" ? <span class="quiet">to do</span> : <ResultOf verb={bulk.verb} word={part} count={bulk[part]} />}
+            {part === "left" ? <span class="quiet">to do</span> : <ResultOf of={part} count={bulk[part]} />}
           </li>
         ))}
       </ul>
-      <p class="quiet">{meaningOf(bulk.verb)}</p>
+      <p class="quiet">
+        Done: applied, and not failed by the end of its stage. Not needed: nothing was left to do; the row names an earlier action, if any.
+        Failed: refused, failed afterwards, or of unknown outcome.
+      </p>
     </section>
   );
 }
 
 function Results({ bulk: { id, verb } }: { bulk: Bulk }) {
-  const { result } = useFilters(filtersOf(verb));
+  const { result } = useFilters(FILTERS);
   const options = { param: { id }, nameOf: ({ n }: BulkItem) => String(n), about: ABOUT };
   const pages = useList("/v1/bulk-actions/:id/items", { result, limit: "200" }, options);
   return (
     <>
-      <FilterBar filters={filtersOf(verb)} />
+      <FilterBar filters={FILTERS} />
       <TableList
         label="Results"
         pages={pages}
         noun={["item", "items"]}
-        empty={result ? `No item is ${resultOf(verb, result)} so far.` : "No results yet: the first stage starts within seconds."}
+        filters={{ result }}
+        empty="No results yet: the first stage starts within seconds."
         columns={columnsOf(verb)}
         {...opens(verb)}
       />
@@ -136,52 +137,13 @@ function opens(verb: string) {
   return ["instance", "dead letter", "unknown outcome"].includes(one) ? { hrefOf: (item: BulkItem) => targetOf(verb, item) ?? "" } : {};
 }
 
-function Steer({ bulk, verb, ...asker }: Asker & { bulk: Bulk; verb: "abort" | "resume" }) {
-  const { id } = bulk;
-  return (
-    <Act
-      {...asker}
-      title={`${verb === "abort" ? "Abort" : "Resume"} this bulk action`}
-      verb={verb === "abort" ? "Abort it" : "Resume it"}
-      final={verb === "abort" ? "Items already started are not reverted." : null}
-      dryRun={() => get("/v1/bulk-actions/:id", { param: { id } })}
-      refusal={({ state }) => ((state === "running") === (verb === "abort") ? null : `It is ${state} : there is nothing to ${verb}.`)}
-      show={({ left, failed, verb: what }) =>
-        verb === "abort" ? (
-          <p>
-            Within a second, no further item is started: {counted(what, left)} {left === 1 ? "remains" : "remain"} unchanged. Finished items
-            remain as they are. The bulk action can be resumed.
-          </p>
-        ) : (
-          <p>
-            It continues with the remaining {counted(what, left)}, at the stage where it stopped.
-            {failed > 0 && ` Failed items (${failed}) are not retried: start another bulk action for them.`}
-          </p>
-        )
-      }
-      at={`/v1/bulk-actions/:id/${verb}`}
-      param={{ id }}
-    />
-  );
-}
-
 function BulkFacts({ bulk }: { bulk: Bulk }) {
   const { verb, filter, undo, matched, ramp, rate_per_second: rate, stop_at_error_rate: stop, settle_within_seconds: settle } = bulk;
-  const now = listOf(bulk);
   return (
     <Pairs
       of={{
         Reason: <bdi>{bulk.reason}</bdi>,
-        Filter: [
-          <Scope key="scope" verb={verb} filter={filter} />,
-          now && [
-            " (",
-            <Link key="now" to={now}>
-              current matches
-            </Link>,
-            ")",
-          ],
-        ],
+        Filter: <Scope verb={verb} filter={filter} />,
         Effects: undo !== null && (undo ? "undone where possible" : "not undone"),
         "Count before": [`${counted(verb, matched)}, counted `, <Moment key="at" at={bulk.created_at} />],
         Stages: stagesOf(ramp, matched).join(", "),

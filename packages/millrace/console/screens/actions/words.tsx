@@ -6,40 +6,20 @@ import { shortId } from "../../parts/text.tsx";
 export type Bulk = Item<"/v1/bulk-actions">;
 export type Action = Item<"/v1/audit">;
 
-interface BulkVerb {
-  nouns: readonly [one: string, many: string];
-  done: string;
-  /** True if `done` also includes items whose outcome is not known until the settle time has passed. */
-  isFollowed?: true;
-  /** The label of the verb in a choice of verbs. Default: the verb. */
-  choice?: string;
-}
-
 const INSTANCES = ["instance", "instances"] as const;
 const LETTERS = ["dead letter", "dead letters"] as const;
 const DOUBTS = ["unknown outcome", "unknown outcomes"] as const;
 
-/** The verbs of the engine's bulk actions. An app can have further verbs, whose items are called "items". */
-const VERBS: Readonly<Record<string, BulkVerb>> = {
-  retry: { nouns: INSTANCES, done: "retried", isFollowed: true },
-  cancel: { nouns: INSTANCES, done: "cancelled", isFollowed: true },
-  pause: { nouns: INSTANCES, done: "paused" },
-  resume: { nouns: INSTANCES, done: "resumed" },
-  close: { nouns: INSTANCES, done: "closed" },
-  run_again: { nouns: INSTANCES, done: "run again", isFollowed: true },
-  replay: { nouns: LETTERS, done: "replayed", isFollowed: true },
-  skip: { nouns: LETTERS, done: "skipped" },
-  reject: { nouns: DOUBTS, done: "rejected", isFollowed: true, choice: "they did not happen: run them" },
-  retry_anyway: { nouns: DOUBTS, done: "run again", isFollowed: true, choice: "unknown: run them again" },
-  redeliver: { nouns: ["delivery", "deliveries"], done: "delivered", isFollowed: true },
+/** The items of the engine's bulk actions, by the verb. The items of an app's own verbs are called "items". */
+const NOUNS: Readonly<Record<string, readonly [one: string, many: string]>> = {
+  ...{ retry: INSTANCES, cancel: INSTANCES, pause: INSTANCES, resume: INSTANCES, close: INSTANCES, run_again: INSTANCES },
+  ...{ replay: LETTERS, skip: LETTERS, reject: DOUBTS, retry_anyway: DOUBTS, redeliver: ["delivery", "deliveries"] },
 };
 
 export function titleOf(verb: string, things: string): string {
   if (verb === "run_again") return `Run ${things} again`;
   return verb === "retry_anyway" ? `Retry ${things} anyway` : `${begun(verb)} ${things}`;
 }
-
-export const choiceOf = (verb: string) => VERBS[verb]?.choice ?? verb.replaceAll("_", " ");
 
 export function begun(verb: string): string {
   const words = verb.replaceAll("_", " ");
@@ -51,18 +31,10 @@ export function counted(verb: string, count: number): string {
   return `${count} ${count === 1 ? one : many}`;
 }
 
-export const nounOf = (verb: string) => VERBS[verb]?.nouns ?? (["item", "items"] as const);
+export const nounOf = (verb: string) => NOUNS[verb] ?? ["item", "items"];
 
-export function resultOf(verb: string, result: string): string {
-  return result === "done" ? (VERBS[verb]?.done ?? "done") : result === "skipped" ? "not needed" : result;
-}
-
-export function meaningOf(verb: string): string {
-  const isFollowed = VERBS[verb]?.isFollowed;
-  const seen = isFollowed ? `${begun(resultOf(verb, "done"))}: completed, or not failed by the end of its stage. ` : "";
-  const doubt = isFollowed && verb !== "redeliver" ? ", or its outcome is unknown and needs an operator" : "";
-  return `${seen}Not needed: nothing was left to do; the row names an earlier action, if any. Failed: refused${isFollowed ? ", or failed afterwards" : ""}${doubt}.`;
-}
+/** The results of items, in words. */
+export const RESULTS = { done: "done", skipped: "not needed", failed: "failed" } as const;
 
 /**
  * The URL of the screen for an item of a bulk action. For an effect, the URL of the screen of the effect's instance. Undefined if the item
@@ -87,24 +59,6 @@ export function scopeOf(filter: Readonly<Record<string, unknown>> | null): strin
   return parts.length > 0 ? parts.join(" · ") : "all";
 }
 
-/** Describes a bulk action's filter like `scopeOf`, but without the message of the cause. */
-export function briefScope(filter: Readonly<Record<string, unknown>> | null): string {
-  if (filter?.cause === undefined) return scopeOf(filter);
-  const { cause, ...others } = filter;
-  return Object.keys(others).length > 0 ? `${scopeOf(others)} · one cause` : "one cause";
-}
-
-/** The URL of the list of items that currently match the filter. Undefined if no list supports the filter. */
-export function listOf({ verb, filter }: Pick<Bulk, "verb" | "filter">): string | undefined {
-  if (filter === null || "until" in filter) return undefined;
-  const texts = Object.fromEntries(Object.entries(filter).map(([name, value]) => [name, String(value)]));
-  const [one] = nounOf(verb);
-  if (one === "instance") return hrefOf("instances", texts);
-  if (one !== "dead letter" || "since" in filter) return undefined;
-  const { message_type: type, ...rest } = texts;
-  return hrefOf("dead-letters", { ...rest, type, each: "true" });
-}
-
 export function textOf(value: unknown): string {
   return typeof value === "string" ? value : value === undefined ? "nothing" : JSON.stringify(value);
 }
@@ -125,7 +79,7 @@ export function Bar({ bulk }: { bulk: Bulk }) {
 }
 
 function inWords({ verb, matched, done, skipped, failed, left }: Bulk): string {
-  return `Of ${counted(verb, matched)}: ${done} ${resultOf(verb, "done")}, ${skipped} not needed, ${failed} failed, ${left} to do`;
+  return `Of ${counted(verb, matched)}: ${done} done, ${skipped} not needed, ${failed} failed, ${left} to do`;
 }
 
 /**

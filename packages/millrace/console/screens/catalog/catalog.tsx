@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { get, type Item } from "../../data/api.ts";
+import { opened, type Schema, wordsOf } from "../../data/schema.ts";
 import { useCatalog, useData } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { policyOf } from "../../parts/alert-words.ts";
@@ -9,7 +10,6 @@ import { PauseMark, Pausing } from "../../parts/pausing.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Quiet, seconds } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
-import { opened, type Schema, wordsOf } from "../send/schema.ts";
 import { graphOf, Picture, partsOfName, type Catalog as Whole } from "./picture.tsx";
 import "./catalog.css";
 

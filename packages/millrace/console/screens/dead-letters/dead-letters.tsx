@@ -3,9 +3,9 @@ import type { Item } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
 import { useCause, useList } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
-import { hrefOf, Link, usePlace } from "../../frame/router.tsx";
+import { hrefOf, usePlace } from "../../frame/router.tsx";
 import { useActs } from "../../parts/dialog.tsx";
-import { Button, Empty, LinkTo, Views } from "../../parts/page.tsx";
+import { Button, LinkTo, Views } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";
 import { Ago, shortId } from "../../parts/text.tsx";
@@ -36,6 +36,11 @@ export function DeadLetters() {
       <Views label="Dead letters" views={views} current={isEach && !cause ? "One by one" : "By cause"} />
       <FilterBar filters={isEach ? FILTERS : SHARED} />
       {isEach ? <Letters filters={filters} /> : <Causes filters={shared as Filters} />}
+      {!may("unattributed") && (
+        <p class="quiet">
+          Dead letters without a tenant are shown only to a token with the scope <code>unattributed</code>.
+        </p>
+      )}
     </>
   );
 }
@@ -65,6 +70,8 @@ const CAUSE_COLUMNS: readonly Column<Cause>[] = [
   { ...ago, head: "Last", cell: ({ last_at: at }) => <Ago at={at} /> },
 ];
 
+const SETTLED = `curl "${location.origin}/v1/dead-letters?state=replayed" -H "Authorization: Bearer $TOKEN"`;
+
 function Causes({ filters }: { filters: Filters }) {
   const pages = useList("/v1/dead-letters/causes", filters, ABOUT);
   return (
@@ -72,7 +79,9 @@ function Causes({ filters }: { filters: Filters }) {
       label="Causes"
       pages={pages}
       noun={["cause", "causes"]}
-      empty={<None filters={filters} isEach={false} />}
+      filters={filters}
+      empty="No dead letter of your tenant is open. See settled ones under One by one, or from a terminal:"
+      command={SETTLED}
       columns={CAUSE_COLUMNS}
       hrefOf={({ id }) => hrefOf("dead-letters", { cause: id })}
     />
@@ -132,7 +141,13 @@ function Letters({ filters }: { filters: Filters }) {
         label="Dead letters"
         pages={pages}
         noun={["dead letter", "dead letters"]}
-        empty={<None filters={filters} isEach isShort={pages.more !== undefined} />}
+        {...(pages.more
+          ? { empty: "None of the newest 5,000 dead letters matches these filters. Older ones exist." }
+          : {
+              filters,
+              empty: "No dead letter of your tenant is open. Choose a state above to see settled ones, or from a terminal:",
+              command: SETTLED,
+            })}
         columns={LETTER_COLUMNS}
         hrefOf={({ id }) => hrefOf("dead-letters", id)}
         {...(isOpen && { selected, select })}
@@ -156,40 +171,5 @@ function OfCause({ id }: { id: string }) {
         <Ago at={last} />
       </p>
     </section>
-  );
-}
-
-/** The reason why a list is empty. `isEach` is true for the list of single dead letters, and `isShort` if older ones were not read. */
-function None({ filters: { cause, ...others }, isEach, isShort }: { filters: Filters; isEach: boolean; isShort?: boolean }) {
-  const isFiltered = Object.values(others).some(Boolean);
-  if (isShort) return <Empty>None of the newest 5,000 dead letters matches these filters. Older ones exist.</Empty>;
-  if (cause && !isFiltered)
-    return (
-      <Empty>
-        No dead letter with this cause is open: each was replayed or skipped. See <Link to={hrefOf("audit")}>the audit</Link>.{" "}
-        <OfNoTenant />
-      </Empty>
-    );
-  if (isFiltered)
-    return (
-      <Empty>
-        No {!isEach && "open "}dead letter matches these filters. Clear shows all{isEach && " open ones"}. <OfNoTenant />
-      </Empty>
-    );
-  return (
-    <Empty command={`curl "${location.origin}/v1/dead-letters?state=replayed" -H "Authorization: Bearer $TOKEN"`}>
-      No dead letter of your tenant is open. <OfNoTenant />{" "}
-      {isEach ? "Choose a state above to see settled ones" : "See settled ones under One by one"}, or from a terminal:
-    </Empty>
-  );
-}
-
-/** A note for a token without the scope `unattributed`: such a token cannot see dead letters without a tenant. */
-function OfNoTenant() {
-  if (may("unattributed")) return null;
-  return (
-    <>
-      Dead letters without a tenant are shown only to a token with the scope <code>unattributed</code>.
-    </>
   );
 }

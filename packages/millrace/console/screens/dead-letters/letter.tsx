@@ -3,14 +3,17 @@ import { type Answer, get } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
 import { type Data, useData } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Act } from "../../parts/act.tsx";
-import { type Asker, useActs } from "../../parts/dialog.tsx";
-import { Button, Code, Facts, LinkTo, Lost, ProblemNote } from "../../parts/page.tsx";
+import { ActButtons } from "../../parts/act.tsx";
+import { useActs } from "../../parts/dialog.tsx";
+import { Json } from "../../parts/json.tsx";
+import { Button, Code, Facts, Issues, LinkTo, Lost, Pairs, ProblemNote } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
-import { Ago, Id, Text } from "../../parts/text.tsx";
+import { Ago, Id, Quiet, Text } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
 import { nameOf } from "./dead-letters.tsx";
-import { type Detail, PlanOfReplay, type ReplayPlan, useDraft, Workbench } from "./workbench.tsx";
+
+type Detail = Answer<"/v1/dead-letters/:id">;
+type ReplayPlan = Detail["replay"];
 
 export function DeadLetter({ param: id }: ScreenProps) {
   const [reveal, setReveal] = useState(false);
@@ -31,12 +34,18 @@ function Known({
   again,
   reveal,
 }: { letter: Detail; reveal: (() => void) | undefined } & Pick<Data<Detail>, "problem" | "again">) {
-  const draft = useDraft(letter);
   const { id, message_type: type, state, cause, correlation_id: job } = letter;
   const { ask, line } = useActs(again, { id });
   const isOpen = state === "open";
   const mayAct = isOpen && may("operate");
-  const replay = () => ask(Replay, { letter, body: draft.body });
+  const which = { about: nameOf(letter), param: { id } };
+  const isValid = letter.replay.refused === null;
+  const replay = {
+    ...({ ...which, at: "/v1/dead-letters/:id/replay" } as const),
+    refusal: ({ outcome, why }: ReplayPlan) => (outcome === "refused" || outcome === "settled" ? why : null),
+    show: (plan: ReplayPlan) => <PlanOfReplay plan={plan} came={letter.replay} />,
+    says: ({ sent, why }: { sent: boolean; why: string }) => (sent ? undefined : why),
+  };
   return (
     <>
       <h1>
@@ -57,15 +66,30 @@ function Known({
       <Failure letter={letter} />
       {mayAct && (
         <p class="acts">
-          <button type="button" class="main" disabled={!draft.canBeSent} onClick={replay}>
-            Replay {draft.isChanged ? "corrected" : "unchanged"} …
-          </button>
-          <Button press={() => ask(Skip, letter)}>Skip …</Button>
-          {!letter.escalation && <Button press={() => ask(Escalate, letter)}>Escalate …</Button>}
+          <ActButtons
+            ask={ask}
+            of={[
+              { ...replay, verb: "Replay", class: isValid ? "main" : undefined, given: { body: undefined } },
+              { ...replay, verb: "Correct and replay", class: isValid ? undefined : "main", fill: { body: letter.body } },
+              { ...which, verb: "Skip", at: "/v1/dead-letters/:id/skip" },
+              ...(letter.escalation ? [] : [{ ...which, verb: "Escalate", at: "/v1/dead-letters/:id/escalate" } as const]),
+            ]}
+          />
         </p>
       )}
       {line}
-      <Workbench letter={letter} draft={draft} reveal={reveal} send={mayAct && draft.canBeSent ? replay : undefined} />
+      <div class="letters-bench">
+        <section aria-label="Message">
+          <h2>Message</h2>
+          <Json value={letter.body} label="Message, as JSON" />
+          <Withheld isHidden={JSON.stringify(letter.body).includes("[redacted]")} reveal={reveal} />
+        </section>
+        <section aria-label="Replay">
+          <h2>{isOpen ? "Preview of a replay" : "Replay"}</h2>
+          <Definition letter={letter} />
+          <PlanOfReplay plan={letter.replay} came={letter.replay} />
+        </section>
+      </div>
     </>
   );
 }
@@ -104,65 +128,64 @@ function Failure({ letter }: { letter: Detail }) {
   );
 }
 
-type Replayed = Extract<Answer<"/v1/dead-letters/:id/replay", "$post">, { sent: boolean }>;
-
-function Replay({ letter: { id, replay }, body, ...asker }: Asker & { letter: Detail } & Pick<ReturnType<typeof useDraft>, "body">) {
+function Withheld({ isHidden, reveal }: { isHidden: boolean; reveal: (() => void) | undefined }) {
+  if (!reveal) return <p class="quiet">All fields are shown. The audit records that you saw them.</p>;
+  if (!isHidden) return null;
+  if (!may("reveal"))
+    return (
+      <p class="quiet">Some fields are withheld. A token with the scope `reveal` can show them. A replay keeps their stored values.</p>
+    );
   return (
-    <Act<ReplayPlan, Replayed>
-      {...asker}
-      title={body === undefined ? "Replay unchanged" : "Replay the corrected message"}
-      verb="Replay"
-      at="/v1/dead-letters/:id/replay"
-      param={{ id }}
-      body={{ body }}
-      dryRun
-      refusal={({ outcome, why }) => (outcome === "refused" || outcome === "settled" ? why : null)}
-      show={(plan) => <PlanOfReplay plan={plan} came={replay} />}
-      said={({ sent, why, instance_id: instance }) => {
-        const link = instance && <Link to={hrefOf("instances", instance)}>Open the instance</Link>;
-        return [sent ? "Replayed: the message is on its queue again." : why, " ", link];
-      }}
-    />
+    <p class="acts">
+      <Button press={reveal}>Reveal withheld fields</Button>
+      <Quiet of="This is recorded in the audit. A replay keeps the stored values." />
+    </p>
   );
 }
 
-/** The parts that the dialogs to skip and to escalate share: both read the dead letter first, because they have no dry run. */
-const ofLetter = ({ id, told, close }: Asker & { id: string }) => ({
-  ...{ told, close, param: { id } },
-  dryRun: () => get("/v1/dead-letters/:id", { param: { id } }),
-});
-const settled = ({ state }: Detail) => (state === "open" ? null : `It is already ${state}.`);
-
-function Skip(letter: Asker & { id: string }) {
+function Definition({ letter: { definition, message_type: type } }: { letter: Detail }) {
+  if (!definition) return <p class="quiet">This deployment does not know {type ? <bdi>{type}</bdi> : "a message without a type"}.</p>;
   return (
-    <Act
-      {...ofLetter(letter)}
-      title="Skip this dead letter"
-      verb="Skip permanently"
-      final="A skipped dead letter cannot be replayed."
-      at="/v1/dead-letters/:id/skip"
-      refusal={settled}
-      show="The message is discarded: it is not sent again and starts nothing. The dead letter and your reason remain on record."
-      said={({ skipped }: Answer<"/v1/dead-letters/:id/skip", "$post">) =>
-        skipped ? "Skipped." : "Another operator settled it first. No change was made."
-      }
-    />
+    <p class="quiet">
+      {definition.kind} {definition.type}, version {definition.version}
+      {definition.workflow && <>, performed by {definition.workflow}</>}
+    </p>
   );
 }
 
-function Escalate(letter: Asker & { id: string }) {
+function PlanOfReplay({ plan, came }: { plan: ReplayPlan; came: ReplayPlan }) {
+  const { outcome, why, refused, queue, identity, instance } = plan;
+  const isOtherWork = identity !== null && came.identity !== null && identity.fingerprint !== came.identity.fingerprint;
   return (
-    <Act
-      {...ofLetter(letter)}
-      title="Escalate this dead letter"
-      verb="Escalate"
-      ask="Note for others (sent to the alert channels and kept in the audit)"
-      at="/v1/dead-letters/:id/escalate"
-      refusal={(read: Detail) => settled(read) ?? (read.escalation ? `${read.escalation.by} has already escalated it.` : null)}
-      show="Your note and your name are sent to the alert channels once. The channels are notified again when the dead letter is settled. It remains open."
-      said={({ escalated }: Answer<"/v1/dead-letters/:id/escalate", "$post">) =>
-        escalated ? "Escalated." : "Another operator was faster. No change was made."
-      }
-    />
+    <>
+      <p>
+        <Status word={outcome} /> <bdi>{why}</bdi>
+      </p>
+      {refused?.issues && <Issues of={refused.issues} />}
+      {refused && (
+        <p class="quiet">
+          <Code code={refused.code} />
+        </p>
+      )}
+      <Pairs
+        of={{
+          Key: identity && (
+            <>
+              <bdi>{identity.idempotency_key}</bdi>{" "}
+              {instance ? (
+                <Link to={hrefOf("instances", instance.id)}>its instance is {instance.status.replaceAll("_", " ")}</Link>
+              ) : (
+                <Quiet of="no instance has it" />
+              )}
+            </>
+          ),
+          Subject: identity && <bdi>{identity.subject}</bdi>,
+          Type: identity && [<Text key="type" of={identity.message_type} after=" of " />, <Text key="of" of={identity.tenant_id} />],
+          Payload: identity && [<Id key="id" id={identity.fingerprint} />, <Quiet key="is" of={isOtherWork ? " changed" : " unchanged"} />],
+          To: queue && `the queue ${queue}`,
+        }}
+      />
+      {!identity && <p class="quiet">The message has no readable key.</p>}
+    </>
   );
 }

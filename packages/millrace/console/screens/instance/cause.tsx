@@ -1,7 +1,9 @@
 import type { Explained } from "../../data/explained.ts";
 import { may } from "../../data/session.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { DoubtAnswers, type DoubtVerb, type Follows, QuestionButtons, type TO_QUESTIONS } from "../../parts/answer.tsx";
+import { ActButtons } from "../../parts/act.tsx";
+import { answersOf, DoubtAnswers, type Follows } from "../../parts/answer.tsx";
+import type { Ask } from "../../parts/dialog.tsx";
 import { Folded, Json } from "../../parts/json.tsx";
 import { Code } from "../../parts/page.tsx";
 import { Ago, Moment, Text } from "../../parts/text.tsx";
@@ -96,12 +98,8 @@ function Failure({ instance, error, explained }: CauseProps & { error: Failed })
   );
 }
 
-interface QuestionProps {
-  question: Question;
-  answer: (verb: keyof typeof TO_QUESTIONS) => void;
-}
-
-export function OpenQuestion({ question: { question, step, details, otherwise, due_at: due }, answer }: QuestionProps) {
+export function OpenQuestion({ question: asked, ask }: { question: Question; ask: Ask }) {
+  const { question, step, details, otherwise, due_at: due } = asked;
   return (
     <section class="cause" data-tone="violet" aria-label="Question">
       <p>
@@ -113,7 +111,7 @@ export function OpenQuestion({ question: { question, step, details, otherwise, d
       </p>
       {may("operate") && (
         <p class="acts">
-          <QuestionButtons answer={answer} />
+          <ActButtons ask={ask} of={answersOf(asked)} />
         </p>
       )}
     </section>
@@ -126,14 +124,15 @@ interface DoubtProps {
   since: string;
   follows: Follows;
   effect: Effect | undefined;
-  answer: (effect: Effect, verb: DoubtVerb) => void;
+  workflow: string;
+  ask: Ask;
 }
 
 /**
  * Shows an effect with an unknown outcome, or with rows that the database refused. Shows the effect's input, and the resolutions with their
  * consequences.
  */
-export function OpenDoubt({ step, why, since, follows, effect, answer }: DoubtProps) {
+export function OpenDoubt({ step, why, since, follows, effect, workflow, ask }: DoubtProps) {
   const isKnown = effect?.answered != null;
   return (
     <section class="cause" data-tone="orange" aria-label="Unknown outcome">
@@ -146,7 +145,7 @@ export function OpenDoubt({ step, why, since, follows, effect, answer }: DoubtPr
           ? "happened, but the rows recorded with it were refused. Deploy code with valid rows, then decide:"
           : "may have happened. Check the upstream, then decide:"}
       </p>
-      {effect && may("operate") && <DoubtAnswers follows={follows} answer={(verb) => answer(effect, verb)} />}
+      {effect && may("operate") && <DoubtAnswers doubt={{ ...effect, workflow }} {...{ follows, ask }} />}
       <p class="beside quiet">
         In doubt since <Moment at={since} />
         <Text before=": " of={why} />

@@ -1,16 +1,18 @@
+import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { useExplained } from "../../data/explained.ts";
 import { may } from "../../data/session.ts";
 import { useData, useStream } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { AnswerDoubt, AnswerQuestion, type DoubtVerb, type Follows } from "../../parts/answer.tsx";
+import { ActButtons } from "../../parts/act.tsx";
+import { replacementOf } from "../../parts/answer.tsx";
 import { useActs } from "../../parts/dialog.tsx";
 import { Json } from "../../parts/json.tsx";
 import { Button, Facts, Lost, ProblemNote } from "../../parts/page.tsx";
 import { InstanceStatus, Status } from "../../parts/status.tsx";
 import { Ago, duration, Id, Moment } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
-import { ActButtons, AskAct, type Asked } from "./acts.tsx";
+import { actOn, InstanceActs } from "./acts.tsx";
 import { Cause, OpenDoubt, OpenQuestion } from "./cause.tsx";
 import {
   type Detail,
@@ -48,9 +50,6 @@ export function Instance({ param: id }: ScreenProps) {
 
   if (!data) return <Lost title="Instance" problem={problem} all={["instances", "All instances"]} />;
   const { instance, steps, effects, messages, actions, questions } = data;
-  const act = (asked: Asked) => ask(AskAct, { instance, asked });
-  const decide = (effect: Effect, verb: DoubtVerb, follows?: Follows) =>
-    ask(AnswerDoubt, { doubt: { ...effect, workflow: instance.workflow }, verb, ...(follows && { follows }) });
   const runs = runsOf(actions, explained);
   const asking = questions.filter((one) => one.state === "pending" && instance.waiting_for.some((wait) => wait.approval_id === one.id));
   const trouble =
@@ -63,7 +62,7 @@ export function Instance({ param: id }: ScreenProps) {
     step.type === "do" &&
     !["complete", "paused"].includes(step.state) ? (
       <p class="acts">
-        <Button press={() => act({ verb: "retry", step: step.own?.of ?? step.name })}>Retry from here</Button>
+        <ActButtons ask={ask} of={[{ ...actOn(instance, "retry", step.own?.of ?? step.name), verb: "Retry from here" }]} />
       </p>
     ) : null;
   return (
@@ -74,18 +73,18 @@ export function Instance({ param: id }: ScreenProps) {
       <FactsOf whole={data} runs={runs} />
       {problem && <ProblemNote problem={problem} />}
       {asking.map((question) => (
-        <OpenQuestion key={question.id} question={question} answer={(verb) => ask(AnswerQuestion, { ...question, verb })} />
+        <OpenQuestion key={question.id} question={question} ask={ask} />
       ))}
       {instance.doubts.map(({ step, effect: key, since, why, follows }) => (
         <OpenDoubt
           key={key}
-          {...{ step, since, why, follows }}
+          {...{ step, since, why, follows, ask }}
+          workflow={instance.workflow}
           effect={effects.find((one) => one.key === key)}
-          answer={(effect, verb) => decide(effect, verb, follows)}
         />
       ))}
       <Cause instance={instance} explained={explained} />
-      <ActButtons instance={instance} ask={act} />
+      <InstanceActs instance={instance} ask={ask} />
       {line}
       <h2>{stepsOfWhich(instance, runs)}</h2>
       {!OVER.has(instance.status) && <ShownProgress instance={instance} steps={steps} />}
@@ -123,7 +122,7 @@ export function Instance({ param: id }: ScreenProps) {
         effects={effects}
         correct={
           may("operate") && instance.archived_at === null && instance.status === "errored"
-            ? (effect) => decide(effect, "confirm")
+            ? (effect) => <ActButtons ask={ask} of={[replacementOf({ ...effect, workflow: instance.workflow })]} />
             : undefined
         }
       />
@@ -208,7 +207,7 @@ const WORDS: Readonly<Record<string, string>> = { superseded: "undone, or run ag
 
 interface EffectsProps {
   effects: readonly Effect[];
-  correct: ((effect: Effect) => void) | undefined;
+  correct: ((effect: Effect) => ComponentChildren) | undefined;
 }
 
 const isGiven = ({ step, state, skipped }: Effect) =>
@@ -236,11 +235,7 @@ function Effects({ effects, correct }: EffectsProps) {
                 {error && <bdi class="said">{error.message}</bdi>}
                 {input !== null && <Json label={`Input of ${step}`} value={input} />}
                 {ref ? <p class="quiet">The output is stored as {ref}.</p> : <Json label={`Output of ${step}`} value={output} />}
-                {correct && isGiven(effect) && (
-                  <p class="acts">
-                    <Button press={() => correct(effect)}>Replace the output</Button>
-                  </p>
-                )}
+                {correct && isGiven(effect) && <p class="acts">{correct(effect)}</p>}
               </details>
             </li>
           );

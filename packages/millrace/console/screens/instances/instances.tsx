@@ -7,13 +7,14 @@ import { may } from "../../data/session.ts";
 import { useCause, useData, useList } from "../../data/use-data.ts";
 import { FilterBar, SINCE, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
+import { ActButtons } from "../../parts/act.tsx";
 import { useActs } from "../../parts/dialog.tsx";
-import { Button, Empty, LinkTo } from "../../parts/page.tsx";
+import { Empty, LinkTo } from "../../parts/page.tsx";
 import { InstanceStatus, Status, StatusNotes } from "../../parts/status.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";
 import { Ago, duration, exact, Moment } from "../../parts/text.tsx";
 import { InstancesButton } from "../actions/bulk-act.tsx";
-import { ACTS, AskAct, DELAYED_VERBS } from "../instance/acts.tsx";
+import { actOn, DELAYED_VERBS } from "../instance/acts.tsx";
 import { OVER } from "../instance/history.tsx";
 
 type Instance = Item<"/v1/instances">;
@@ -90,17 +91,10 @@ export function Instances() {
   });
   const { ask, line } = useActs(pages.again);
   const isActable = filters.standing === "delayed" && may("operate");
-  const acts = (instance: Instance) =>
-    DELAYED_VERBS.map((verb) => (
-      <Button
-        key={verb}
-        class="plain"
-        label={`${ACTS[verb].word}: ${instance.subject}`}
-        press={() => ask(AskAct, { instance, asked: { verb } })}
-      >
-        {ACTS[verb].word}
-      </Button>
-    ));
+  const acts = (instance: Instance) => {
+    const of = DELAYED_VERBS.map((verb) => ({ ...actOn(instance, verb), class: "plain" }));
+    return <ActButtons ask={ask} of={of.map((act) => ({ ...act, label: `${act.verb}: ${instance.subject}` }))} />;
+  };
   const columns = useMemo(() => (isActable ? delayedColumns(acts) : COLUMNS), [isActable]);
   const isFiltered = Object.keys(filters).length > 0;
   const cause = useCause("/v1/instances/causes", filters.cause ?? "");

@@ -5,9 +5,10 @@ import { needed } from "../../data/notices.ts";
 import { may } from "../../data/session.ts";
 import { useCatalog, useData, useRegularly } from "../../data/use-data.ts";
 import { hrefOf, Link, useWalk } from "../../frame/router.tsx";
+import { ActButtons } from "../../parts/act.tsx";
 import { ruleOf } from "../../parts/alert-words.ts";
-import { AnswerQuestion, type Question, QuestionButtons, type TO_QUESTIONS } from "../../parts/answer.tsx";
-import { useActs } from "../../parts/dialog.tsx";
+import { answersOf, type Question } from "../../parts/answer.tsx";
+import { type Ask, useActs } from "../../parts/dialog.tsx";
 import { ProblemNote, Reading } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago, Text, withoutIds } from "../../parts/text.tsx";
@@ -39,8 +40,6 @@ export function Now() {
   );
 }
 
-type Asked = Question & { verb: keyof typeof TO_QUESTIONS };
-
 function NeedsList({ kinds, again }: { kinds: readonly ReadKind[]; again: () => void }) {
   const { ask, line } = useActs(again);
   const list = useRef<HTMLDivElement>(null);
@@ -68,7 +67,7 @@ function NeedsList({ kinds, again }: { kinds: readonly ReadKind[]; again: () => 
             </h3>
             <ul>
               {needs.map((need) => (
-                <NeedRow key={need.key} need={need} ask={(asked) => ask(AnswerQuestion, asked)} />
+                <NeedRow key={need.key} need={need} ask={ask} />
               ))}
             </ul>
           </section>
@@ -101,7 +100,7 @@ interface Need {
   question?: Question;
 }
 
-function NeedRow({ need, ask }: { need: Need; ask: (asked: Asked) => void }) {
+function NeedRow({ need, ask }: { need: Need; ask: Ask }) {
   const { mark, count, to, says, message, first, last, note = "last", question } = need;
   return (
     <li>
@@ -123,7 +122,7 @@ function NeedRow({ need, ask }: { need: Need; ask: (asked: Asked) => void }) {
       </div>
       {question && may("operate") && (
         <div class="acts">
-          <QuestionButtons isPlain answer={(verb) => ask({ ...question, verb })} />
+          <ActButtons ask={ask} of={answersOf(question)} />
         </div>
       )}
     </li>

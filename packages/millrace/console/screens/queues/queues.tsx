@@ -1,7 +1,8 @@
 import type { Item } from "../../data/api.ts";
+import { may } from "../../data/session.ts";
 import { useCause, useList, useRegularly } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
-import { go, hrefOf, Link } from "../../frame/router.tsx";
+import { hrefOf, Link } from "../../frame/router.tsx";
 import { Observed } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";
@@ -20,24 +21,28 @@ const LANE_FILTERS = {
 const RATES = {
   minutes: { label: "Rates over the last", options: { 1: "minute", 15: "15 minutes", 60: "hour" }, unset: "5 minutes" },
 } as const;
-const FILTERS = { ...RATES, ...LANE_FILTERS, key: { label: "Key" } } as const;
+const KEY = { key: { label: "Key" } } as const;
+const FILTERS = { ...RATES, ...LANE_FILTERS, ...KEY } as const;
 
 export function Queues() {
   const { minutes, key, ...lanes } = useFilters(FILTERS);
-  if (lanes.lane !== undefined && key !== undefined) return <Lane key={`${lanes.lane}/${key}`} lane={lanes.lane} name={key} />;
+  const { lane, cause } = lanes;
+  if (lane !== undefined && key !== undefined) return <Lane key={`${lane}/${key}`} lane={lane} name={key} />;
   if (Object.keys(lanes).length > 0)
     return (
       <>
         <h1>Lanes</h1>
-        <FilterBar filters={{ ...LANE_FILTERS, cause: { ...LANE_FILTERS.cause, options: { [lanes.cause ?? ""]: "see below" } } }} />
+        <FilterBar
+          filters={{ ...LANE_FILTERS, ...(lane && KEY), cause: { ...LANE_FILTERS.cause, options: { [cause ?? ""]: "see below" } } }}
+        />
         <Lanes filters={lanes} />
       </>
     );
   return (
     <>
       <h1>Queues and lanes</h1>
+      <FilterBar filters={{ ...(may("observe") && RATES), lane: LANE_FILTERS.lane }} />
       <Observed what="Queue health is measured">
-        <FilterBar filters={RATES} />
         <Health minutes={minutes} />
       </Observed>
       <Lanes />
@@ -91,7 +96,6 @@ function Lanes({ filters = {} }: { filters?: Partial<Record<keyof typeof LANE_FI
         below={(one) => <Blocked by={one} />}
         hrefOf={({ lane, key }) => hrefOf("queues", { lane, key })}
       />
-      {!isFiltered && <LookAt />}
     </section>
   );
 }
@@ -111,26 +115,5 @@ function OfCause({ id }: { id: string }) {
         closing them lets the lanes continue without them.
       </p>
     </>
-  );
-}
-
-function LookAt() {
-  const look = (event: SubmitEvent) => {
-    event.preventDefault();
-    const asked = new FormData(event.currentTarget as HTMLFormElement);
-    go(hrefOf("queues", { lane: String(asked.get("lane")).trim(), key: String(asked.get("key")).trim() }));
-  };
-  return (
-    <form class="filters" aria-label="Open a lane" onSubmit={look}>
-      <label>
-        Another lane
-        <input type="text" name="lane" placeholder="its name" required autocomplete="off" spellcheck={false} />
-      </label>
-      <label>
-        Key
-        <input type="text" name="key" placeholder="a subject" required autocomplete="off" spellcheck={false} />
-      </label>
-      <button type="submit">Open</button>
-    </form>
   );
 }

@@ -11,8 +11,11 @@ export interface Message {
   kind: "command" | "event";
   type: string;
   payload: unknown;
-  key: string;
+  /** The other fields of the request, with the key of the message. */
+  options: Readonly<Record<string, unknown>>;
 }
+
+export const keyIn = ({ idempotency_key: key = "" }: Message["options"]) => String(key).trim();
 
 const OUTCOMES = {
   new: ["blue", "The key is free: this starts new work."],
@@ -76,9 +79,10 @@ interface Request {
  * The request that sends a message. If the key of the message is invalid in a header, the message is sent in a batch, whose body can
  * contain the key.
  */
-export function requestOf({ kind, type, payload, key, job, runAt }: Message & { job: string; runAt: string | undefined }): Request {
+export function requestOf({ kind, type, payload, options }: Message): Request {
   const path = kind === "command" ? "/v1/commands" : "/v1/events";
-  const item = { type, ...(job && { correlation_id: job }), ...(runAt && { run_at: runAt }), payload };
+  const key = keyIn(options);
+  const item = { type, ...options, idempotency_key: undefined, payload };
   if (/^[ -~]*$/.test(key)) return { path, ...(key && { key }), body: item };
   return { path: `${path}/batch`, body: { [`${kind}s`]: [{ ...item, idempotency_key: key }] } };
 }

@@ -1,19 +1,19 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Answer, post, quoted, send } from "../../data/api.ts";
 import { tell } from "../../data/notices.ts";
+import { operationAt } from "../../data/operations.ts";
 import type { Problem } from "../../data/problem.ts";
+import { controlOf, exampleOf, type Schema } from "../../data/schema.ts";
 import { may } from "../../data/session.ts";
-import { useCatalog, useShown } from "../../data/use-data.ts";
-import { jsonText, wrongIn } from "../../data/written.ts";
+import { useCatalog, useData, useShown } from "../../data/use-data.ts";
+import { jsonText, readJson, Written, writtenJson, wrongIn } from "../../data/written.ts";
 import { useFilters } from "../../frame/filters.tsx";
 import { go, hrefOf, Link, onConfirm, setFilters } from "../../frame/router.tsx";
-import { TextField, TimeField, usePlan } from "../../parts/act.tsx";
+import { usePlan } from "../../parts/act.tsx";
+import { Fields, JsonField, type Told } from "../../parts/form.tsx";
 import { JsonText } from "../../parts/json.tsx";
 import { Empty, Issues, ProblemNote, Reading } from "../../parts/page.tsx";
-import { instant, Quiet, timeZone } from "../../parts/text.tsx";
-import { answerIn, Before, curlOf, requestOf } from "./before.tsx";
-import { Says } from "./form.tsx";
-import { exampleOf, hasExample, type Schema } from "./schema.ts";
+import { answerIn, Before, curlOf, keyIn, requestOf } from "./before.tsx";
 import "./send.css";
 
 const FILTERS = { message: { label: "Message" }, example: { label: "Example" }, as: { label: "As" } } as const;
@@ -92,22 +92,23 @@ function Draft({ message, first, isJson }: DraftProps) {
   const schema = message.payload_schema as Schema;
   const [example] = useState(() => first ?? exampleOf(schema));
   const [payload, setPayload] = useState(example);
-  const [key, setKey] = useState("");
-  const [job, setJob] = useState("");
-  const [time, setTime] = useState("");
+  const [options, setOptions] = useState<Readonly<Record<string, unknown>>>({});
+  const { data: operation } = useData(() => operationAt("POST", `/v1/${kind}s`), [kind]);
   const [isAll, tellAll] = useState(false);
   const [problem, setProblem] = useState<Problem | undefined>();
   const [isSending, setSending] = useState(false);
   const isUnderWay = useRef(false);
   const isShown = useShown();
   const lacks = ["enqueue", door?.scope ?? "enqueue"].find((scope) => !may(scope));
-  const said = { kind, type, payload, key: key.trim() };
-  const wrong = wrongIn(payload, "payload");
-  const body = { kind, type, payload, ...(said.key && { idempotency_key: said.key }) };
+  const key = keyIn(options);
+  const wrong = [...wrongIn(payload, "payload"), ...wrongIn(options, "options")];
+  const body = { kind, type, payload, ...(key && { idempotency_key: key }) };
   const check = () => post("/v1/catalog/check", { body });
   const { plan: found } = usePlan(check, jsonText(body), lacks === undefined && wrong.length === 0);
   const issues = (found?.ok ? found.data.refused?.issues : found?.problem.issues) ?? [];
-  const request = requestOf({ ...said, job: job.trim(), runAt: time === "" ? undefined : new Date(instant(time)).toISOString() });
+  const told = { issues: new Map(issues.map((one) => [one.path, one.message])), isAll };
+  const { type: _type, payload: _payload, ...others } = operation?.fields.properties ?? {};
+  const request = requestOf({ kind, type, payload, options });
   const asSent = jsonText(request.body, "  ");
   const shown = useRef(asSent);
   shown.current = asSent;
@@ -143,19 +144,18 @@ function Draft({ message, first, isJson }: DraftProps) {
     >
       <section aria-label="Message">
         <Where message={message} />
-        <Says
-          {...{ schema, payload, isJson }}
-          change={setPayload}
-          example={first !== undefined || hasExample(schema) ? example : undefined}
-          told={{ issues: new Map(issues.map((one) => [one.path, one.message])), isAll }}
-        />
+        <Says {...{ schema, payload, isJson }} change={setPayload} told={told} />
         <details class="send-more" open={kind === "event"}>
-          <summary>{kind === "command" ? "Key, job and time" : "Key and job"}</summary>
-          <TextField label={["Key ", <Quiet key="hint" of={KEYS[kind]} />]} most={500} value={key} set={setKey} />
-          <TextField label={["Job ", <Quiet key="hint" of="default: a new one" />]} most={200} value={job} set={setJob} />
-          {kind === "command" && (
-            <TimeField label={`Start at (${timeZone()}), within the next 365 days; default: now`} value={time} set={setTime} />
-          )}
+          <summary>Options</summary>
+          <Fields
+            schema={{
+              type: "object",
+              properties: { idempotency_key: { type: "string", format: "key", description: KEYS[kind] }, ...others },
+            }}
+            value={options}
+            set={(next) => setOptions(next as typeof options)}
+            told={told}
+          />
         </details>
       </section>
       <section aria-label="Check" class="send-before">
@@ -192,6 +192,42 @@ function Draft({ message, first, isJson }: DraftProps) {
         <JsonText text={asSent} label="The body" others={{ "Copy as curl": curlOf(request) }} />
       </section>
     </form>
+  );
+}
+
+interface SaysProps {
+  schema: Schema;
+  payload: unknown;
+  change: (payload: unknown) => void;
+  isJson: boolean;
+  told: Told;
+}
+
+function Says({ schema, payload, change, isJson, told }: SaysProps) {
+  const text = jsonText(payload, "  ");
+  const read = payload instanceof Written ? readJson(text) : { value: payload };
+  const isForm = !isJson && controlOf(schema) === "group";
+  return (
+    <>
+      <div class="send-as">
+        {(["form", "json"] as const).map((as) => (
+          <button
+            key={as}
+            type="button"
+            aria-pressed={(as === "json") === isJson}
+            onClick={() => setFilters({ as: as === "json" ? as : undefined })}
+          >
+            {as === "json" ? "JSON" : "Form"}
+          </button>
+        ))}
+      </div>
+      {isForm && "why" in read && <p class="send-first">The form cannot show this payload: {read.why} Correct it here.</p>}
+      {!isForm || "why" in read ? (
+        <JsonField label="Payload" text={text} change={(next) => change(writtenJson(next))} />
+      ) : (
+        <Fields {...{ schema, value: read.value, path: "payload", told }} set={change} />
+      )}
+    </>
   );
 }
 

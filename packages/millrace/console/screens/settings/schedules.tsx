@@ -1,18 +1,16 @@
 import { useState } from "preact/hooks";
 import { get, type Item as ItemOf } from "../../data/api.ts";
+import { exampleOf, type Schema } from "../../data/schema.ts";
 import { may } from "../../data/session.ts";
 import { useCatalog, useData, usePages } from "../../data/use-data.ts";
-import { writtenJson } from "../../data/written.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Act, TextField } from "../../parts/act.tsx";
-import { JsonField } from "../../parts/answer.tsx";
-import { type Asker, useActs } from "../../parts/dialog.tsx";
+import { Act, ActButtons } from "../../parts/act.tsx";
+import { type Ask, type Asker, useActs } from "../../parts/dialog.tsx";
 import { Json } from "../../parts/json.tsx";
 import { Button, Item, Items, Lines, Reading } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago, Text, timeZone } from "../../parts/text.tsx";
-import { exampleOf, type Schema } from "../send/schema.ts";
 
 const FILTERS = { name: { label: "Name", isRare: true } } as const;
 
@@ -55,9 +53,10 @@ export function Schedules() {
   );
 }
 
-function Row({ schedule, ask }: { schedule: Schedule; ask: ReturnType<typeof useActs>["ask"] }) {
+function Row({ schedule, ask }: { schedule: Schedule; ask: Ask }) {
   const { name, cron, time_zone, command, state, next_at, last_run, changed_at, changed_by, late_seconds } = schedule;
   const [isOpen, open] = useState(false);
+  const which = { about: name, param: { name } };
   return (
     <Item
       mark={<Status word={state} />}
@@ -76,11 +75,16 @@ function Row({ schedule, ask }: { schedule: Schedule; ask: ReturnType<typeof use
       ]}
       acts={
         <>
-          {(["run", state === "active" ? "pause" : "resume", "end"] as const).map((verb) => (
-            <Button key={verb} press={() => ask(ActOn, { verb, name })}>
-              {WORDS[verb][0]}
-            </Button>
-          ))}
+          <ActButtons
+            ask={ask}
+            of={[
+              { verb: "Run now", at: "/v1/schedules/:name/run", ...which },
+              state === "active"
+                ? { verb: "Pause", at: "/v1/schedules/:name/pause", ...which }
+                : { verb: "Resume", at: "/v1/schedules/:name/resume", ...which },
+              { verb: "End", at: "/v1/schedules/:name", how: "DELETE", ...which },
+            ]}
+          />
           <Button press={() => ask(Change, { schedule })}>Change</Button>
         </>
       }
@@ -118,99 +122,33 @@ function Runs({ name }: { name: string }) {
 
 type Schedule = ItemOf<"/v1/schedules">;
 
-const WORDS = {
-  run: ["Run now", "The command is sent now, in addition to the schedule. The schedule does not change.", "The run was started."],
-  pause: [
-    "Pause",
-    "No run starts until the schedule is resumed. Times that pass meanwhile are recorded as paused and not made up.",
-    "Paused.",
-  ],
-  resume: ["Resume", "Runs start again from now on. Missed times are not made up.", "Resumed."],
-  end: ["End", "The schedule ends, and its runs stop. The past runs remain readable.", "Ended."],
-} as const;
-
-function ActOn({ verb, name, ...asker }: Asker & { verb: keyof typeof WORDS; name: string }) {
-  const [word, means, done] = WORDS[verb];
-  const route = verb === "end" ? ({ at: "/v1/schedules/:name", how: "DELETE" } as const) : { at: `/v1/schedules/:name/${verb}` as const };
-  return (
-    <Act
-      {...asker}
-      {...route}
-      title={`${word}: ${name}`}
-      verb={word}
-      param={{ name }}
-      {...(verb === "run" && { on: name })}
-      show={means}
-      said={`${name}: ${done}`}
-    />
-  );
-}
-
-const FIRST = {
-  name: "",
-  cron: "0 9 * * 1",
-  time_zone: undefined,
-  command: { type: "", schema_version: undefined, payload: {} },
-  revision: 0,
-};
-
+/** The dialog that creates or changes a schedule. */
 function Change({ schedule, ...asker }: Asker & { schedule?: Schedule }) {
-  const { name: named, cron, time_zone = timeZone(), command, revision } = schedule ?? FIRST;
-  const { type, schema_version, payload: stored } = command;
-  const [said, say] = useState({ name: named, cron, time_zone, type, schema_version, text: JSON.stringify(stored, null, 2) });
   const { data: catalog } = useCatalog();
   const commands = catalog?.messages.filter(({ kind, door }) => kind === "command" && door?.scope !== null) ?? [];
-  const payload = writtenJson(said.text);
-  const isReady = /^[a-z0-9][a-z0-9_-]*$/.test(said.name) && said.cron.trim() !== "" && said.type !== "" && payload.wrong === undefined;
-  const choose = (type: string) => {
-    const found = commands.find((one) => one.type === type);
-    say({
-      ...said,
-      type,
-      schema_version: undefined,
-      ...(found && { text: JSON.stringify(exampleOf(found.payload_schema as Schema), null, 2) }),
-    });
-  };
-  const field = (name: "name" | "cron" | "time_zone", label: string, most: number) => (
-    <TextField label={label} most={most} value={said[name]} set={(text) => say({ ...said, [name]: text })} />
-  );
+  const { name, cron = "0 9 * * 1", time_zone = timeZone(), late_seconds, command = { type: "", payload: {} } } = schedule ?? {};
+  const exampleFor = (type: string) => exampleOf(commands.find((one) => one.type === type)?.payload_schema as Schema);
   return (
     <Act
       {...asker}
-      title={schedule ? `Change ${named}` : "Create a schedule"}
-      verb={schedule ? "Change" : "Create"}
-      missing={!isReady && "Fill in or correct the fields above."}
+      verb={schedule ? "Change" : "Create a schedule"}
       at="/v1/schedules/:name"
       how="PUT"
-      param={{ name: said.name }}
-      body={{
-        ...{ cron: said.cron, time_zone: said.time_zone, command: { type: said.type, schema_version: said.schema_version, payload } },
-        // The revision of the schedule when the dialog opened, so that a concurrent change is not overwritten.
-        revision,
-        ...(schedule && { late_seconds: schedule.late_seconds }),
-      }}
-      show={
-        <>
-          {said.type} is sent at <code>{said.cron}</code>in the time zone {said.time_zone}.
-        </>
-      }
-      said={`${said.name}: ${schedule ? "Changed." : "Created."}`}
-    >
-      {!schedule && field("name", "Name: lower case letters, digits, - and _", 80)}
-      {field("cron", "When: minute, hour, day of the month, month, day of the week", 100)}
-      {field("time_zone", "Time zone", 60)}
-      <label class="field">
-        Command
-        <select value={said.type} onChange={(event) => choose(event.currentTarget.value)}>
-          <option value="">choose</option>
-          {commands.map((one) => (
-            <option key={one.type} value={one.type}>
-              {one.type}
-            </option>
-          ))}
-        </select>
-      </label>
-      <JsonField label="Payload" text={said.text} change={(text) => say({ ...said, text })} />
-    </Act>
+      {...(name && { about: name, param: { name } })}
+      // The revision of the schedule when the dialog opened, so that a concurrent change is not overwritten.
+      given={{ revision: schedule?.revision ?? 0 }}
+      fill={{ cron, time_zone, command, ...(late_seconds && { late_seconds }) }}
+      more={(set) => (
+        <label class="field">
+          Command
+          <select onChange={({ currentTarget: { value: type } }) => set({ command: { type, payload: exampleFor(type) } })}>
+            <option value="">as below</option>
+            {commands.map(({ type }) => (
+              <option key={type}>{type}</option>
+            ))}
+          </select>
+        </label>
+      )}
+    />
   );
 }

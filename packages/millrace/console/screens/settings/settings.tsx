@@ -1,8 +1,8 @@
 import type { ComponentType } from "preact";
-import type { Answer, Item as ItemOf } from "../../data/api.ts";
+import type { Item as ItemOf } from "../../data/api.ts";
 import { useList, useRegularly } from "../../data/use-data.ts";
-import { Act } from "../../parts/act.tsx";
-import { type Asker, useActs } from "../../parts/dialog.tsx";
+import { ActButtons } from "../../parts/act.tsx";
+import { useActs } from "../../parts/dialog.tsx";
 import { Button, Item, Items, Lines, Pages } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago, Bar, Name, Quiet, seconds, Text } from "../../parts/text.tsx";
@@ -23,13 +23,7 @@ export function Settings({ param }: ScreenProps) {
 }
 
 function Locks() {
-  const pages = useList(
-    "/v1/locks",
-    {},
-    {
-      nameOf: ({ name }) => name,
-    },
-  );
+  const pages = useList("/v1/locks", {}, { nameOf: ({ name }) => name });
   const { ask, line } = useActs(pages.again);
   return (
     <>
@@ -54,30 +48,11 @@ function Locks() {
                 {waiting || "none"} waiting · <Ago label="expires" at={until} /> unless renewed · fencing token {token}
               </>,
             ]}
-            acts={<Button press={() => ask(Break, { name, waiting })}>Break</Button>}
+            acts={<ActButtons ask={ask} of={[{ verb: "Break", about: name, at: "/v1/locks/:name/break", param: { name } }]} />}
           />
         )}
       </Items>
     </>
-  );
-}
-
-type Broken = Answer<"/v1/locks/:name/break", "$post">;
-
-function Break({ name, waiting, ...asker }: Asker & { name: string; waiting: number }) {
-  return (
-    <Act
-      {...asker}
-      title={`Break ${name}`}
-      verb="Break it"
-      final="The holder cannot get the lock back."
-      at="/v1/locks/:name/break"
-      param={{ name }}
-      show={`The holder loses the lock${
-        waiting > 0 ? ", and the next one waiting gets it" : ""
-      }. The holder learns this when it renews. Its fenced writes are refused after the next holder has written.`}
-      said={({ broken, action_id }: Broken) => (broken ? `Broken (action ${action_id}).` : "The lock was already free.")}
-    />
   );
 }
 

@@ -1,14 +1,13 @@
-import { useState } from "preact/hooks";
 import { type Answer, get, type Item as ItemOf, type Result } from "../../data/api.ts";
 import { timeNow } from "../../data/clock.ts";
 import { may } from "../../data/session.ts";
 import { usePages } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Act } from "../../parts/act.tsx";
+import { ActButtons } from "../../parts/act.tsx";
 import { groupOf, ruleOf } from "../../parts/alert-words.ts";
-import { type Asker, useActs } from "../../parts/dialog.tsx";
-import { Button, Empty, Item, Items, LinkTo } from "../../parts/page.tsx";
+import { type Ask, useActs } from "../../parts/dialog.tsx";
+import { Empty, Item, Items, LinkTo } from "../../parts/page.tsx";
 import { Status, type Tone } from "../../parts/status.tsx";
 import { Ago, shortId, Text } from "../../parts/text.tsx";
 
@@ -55,15 +54,21 @@ export function Alerts() {
       {line}
       {isUnheard && <Channels />}
       <Items pages={pages} noun={["alert", "alerts"]} filters={filters} empty="No alert fired in the last 30 days.">
-        {(alert) => <Row key={alert.id} alert={alert} ask={() => ask(Mute, { alert })} />}
+        {(alert) => <Row key={alert.id} alert={alert} ask={ask} />}
       </Items>
     </>
   );
 }
 
-function Row({ alert, ask }: { alert: Alert; ask: () => void }) {
-  const { severity, rule, labels, value, count, since, last_at, resolved_at, muted, examples } = alert;
+/** The initial duration of a mute: 8 hours. */
+const MUTED_MS = 8 * 3_600_000;
+
+function Row({ alert, ask }: { alert: Alert; ask: Ask }) {
+  const { id, severity, rule, labels, value, count, since, last_at, resolved_at, muted, examples } = alert;
   const [word, tone] = wordOf(alert);
+  const act = muted
+    ? { verb: "Unmute", at: "/v1/alerts/:id/unmute" as const }
+    : { verb: "Mute", at: "/v1/alerts/:id/mute" as const, fill: { until: new Date(timeNow() + MUTED_MS).toISOString() } };
   const { says, isOfArrivals, to } = ruleOf(rule);
   const often = count === null ? `at ${value}` : count === 1 ? "once" : `${count} times`;
   const placeOf = (id: string) => hrefOf(rule.startsWith("dead_letter") ? "dead-letters" : "instances", id);
@@ -97,7 +102,7 @@ function Row({ alert, ask }: { alert: Alert; ask: () => void }) {
           ...examples.flatMap((id, nth) => [nth > 0 && ", ", <LinkTo key={id} to={placeOf(id)} title={id} of={shortId(id)} />]),
         ],
       ]}
-      acts={<Button press={ask}>{muted ? "Unmute" : "Mute"}</Button>}
+      acts={<ActButtons ask={ask} of={[{ ...act, about: says, param: { id } }]} />}
     />
   );
 }
@@ -121,43 +126,5 @@ function Channels() {
       <code>ALERTS_SLACK_URL</code>, or <code>ALERTS_TELEGRAM_TOKEN</code> with <code>ALERTS_TELEGRAM_CHAT</code> in the settings of the
       Worker; see docs/alerts.md.
     </p>
-  );
-}
-
-const HOUR_MS = 3_600_000;
-const LENGTHS = { "1 hour": 1, "8 hours": 8, "1 day": 24, "1 week": 168, "30 days": 719 } as const;
-
-function Mute({ alert: { id, rule, muted }, ...asker }: Asker & { alert: Alert }) {
-  const [length, setLength] = useState<keyof typeof LENGTHS>("8 hours");
-  const [opened] = useState(timeNow);
-  const verb = muted ? "Unmute" : "Mute";
-  return (
-    <Act
-      {...asker}
-      title={`${verb}: ${ruleOf(rule).says}`}
-      verb={verb}
-      at={muted ? "/v1/alerts/:id/unmute" : "/v1/alerts/:id/mute"}
-      param={{ id }}
-      body={muted ? {} : { until: new Date(opened + LENGTHS[length] * HOUR_MS).toISOString() }}
-      show={
-        muted
-          ? "A missed notification is sent within seconds."
-          : `No notification for ${length} for this alert and later ones with the same rule and labels. They remain listed.`
-      }
-      said={({ changed }: Answer<"/v1/alerts/:id/mute", "$post">) =>
-        changed ? (muted ? "Unmuted." : `Muted for ${length}.`) : "No change was needed."
-      }
-    >
-      {!muted && (
-        <label class="field">
-          For
-          <select value={length} onChange={(event) => setLength(event.currentTarget.value as keyof typeof LENGTHS)}>
-            {Object.keys(LENGTHS).map((one) => (
-              <option key={one}>{one}</option>
-            ))}
-          </select>
-        </label>
-      )}
-    </Act>
   );
 }

@@ -4,10 +4,11 @@ import { may } from "../../data/session.ts";
 import { useData, useList, useRegularly } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { AnswerDoubt, AnswerQuestion, DoubtAnswers, type DoubtVerb, QuestionButtons, type TO_QUESTIONS } from "../../parts/answer.tsx";
-import { useActs } from "../../parts/dialog.tsx";
+import { ActButtons } from "../../parts/act.tsx";
+import { answersOf, DoubtAnswers } from "../../parts/answer.tsx";
+import { type Ask, useActs } from "../../parts/dialog.tsx";
 import { Folded } from "../../parts/json.tsx";
-import { Button, Empty, Item, Items, Pages, ProblemNote } from "../../parts/page.tsx";
+import { Button, Item, Items, Pages } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago, Name, Text } from "../../parts/text.tsx";
 import { BulkAct } from "../actions/bulk-act.tsx";
@@ -68,13 +69,13 @@ function Questions() {
         command={'await step.approve("ask whether …", { question, timeout: "1 day", otherwise: "reject" })'}
         empty="No questions. A workflow asks one with:"
       >
-        {(one) => <QuestionRow key={one.id} question={one} ask={(verb) => ask(AnswerQuestion, { ...one, verb })} />}
+        {(one) => <QuestionRow key={one.id} question={one} ask={ask} />}
       </Items>
     </>
   );
 }
 
-function QuestionRow({ question: one, ask }: { question: Question; ask: (verb: keyof typeof TO_QUESTIONS) => void }) {
+function QuestionRow({ question: one, ask }: { question: Question; ask: Ask }) {
   const { state, over, question, workflow, instance_id, details, asked_at, due_at, decided_at, decided_by, reason, otherwise } = one;
   const isOpen = state === "pending" && over === null;
   const answered = decided_at && <Ago label={`${state} by ${decided_by ?? "timeout"}`} at={decided_at} />;
@@ -90,7 +91,7 @@ function QuestionRow({ question: one, ask }: { question: Question; ask: (verb: k
           {decided_at && <Text before=": " of={reason} />}
         </>,
       ]}
-      acts={isOpen && <QuestionButtons answer={ask} />}
+      acts={isOpen && <ActButtons ask={ask} of={answersOf(one)} />}
     >
       {details && <Folded title="Details of the question" value={details} label="Details" />}
     </Item>
@@ -100,8 +101,8 @@ function QuestionRow({ question: one, ask }: { question: Question; ask: (verb: k
 type Doubt = ItemOf<"/v1/effects">;
 
 function UnknownOutcomes() {
-  const { data, problem, again } = useData(() => get("/v1/effects", { query: { limit: String(MOST) } }), [], ["doubt", "action"]);
-  const { ask, line } = useActs(again);
+  const pages = useList("/v1/effects", { limit: String(MOST) }, { nameOf: ({ key }) => key, about: ["doubt", "action"] });
+  const { ask, line } = useActs(pages.again);
   return (
     <>
       <p class="quiet">
@@ -109,17 +110,12 @@ function UnknownOutcomes() {
         happened, it did not happen, or unknown. If an effect happened but its rows were refused, deploy code with valid rows first.
       </p>
       {line}
-      {problem && <ProblemNote problem={problem} />}
-      {data?.items.length === 0 && <Empty>No effect has an unknown outcome.</Empty>}
       {may("operate") && (
-        <Together doubts={data?.items ?? []} decide={(filter) => ask(BulkAct, { verbs: ["reject", "retry_anyway"], meant: { filter } })} />
+        <Together doubts={pages.rows ?? []} decide={(filter) => ask(BulkAct, { verbs: ["reject", "retry_anyway"], meant: { filter } })} />
       )}
-      <ul class="items">
-        {data?.items.map((doubt) => (
-          <DoubtRow key={doubt.key} doubt={doubt} answer={(verb) => ask(AnswerDoubt, { doubt, verb, follows: doubt.follows })} />
-        ))}
-      </ul>
-      {data?.items.length === MOST && <p class="quiet">The {MOST} oldest. Decide these to see the next.</p>}
+      <Items pages={pages} noun={["unknown outcome", "unknown outcomes"]} empty="No effect has an unknown outcome.">
+        {(doubt) => <DoubtRow key={doubt.key} doubt={doubt} ask={ask} />}
+      </Items>
     </>
   );
 }
@@ -140,7 +136,7 @@ function Together({ doubts, decide }: { doubts: readonly Doubt[]; decide: (filte
   );
 }
 
-function DoubtRow({ doubt, answer }: { doubt: Doubt; answer: (verb: DoubtVerb) => void }) {
+function DoubtRow({ doubt, ask }: { doubt: Doubt; ask: Ask }) {
   const { step, item, instance_id, workflow, subject, error, input, updated_at: at } = doubt;
   return (
     <Item
@@ -161,7 +157,7 @@ function DoubtRow({ doubt, answer }: { doubt: Doubt; answer: (verb: DoubtVerb) =
       ]}
     >
       {input !== null && <Folded title="Input" value={input} label={`Input of ${step}`} />}
-      {may("operate") && <DoubtAnswers follows={doubt.follows} answer={answer} />}
+      {may("operate") && <DoubtAnswers doubt={doubt} follows={doubt.follows} ask={ask} />}
     </Item>
   );
 }

@@ -8,6 +8,8 @@ export interface Schema {
   const?: unknown;
   anyOf?: Schema[];
   oneOf?: Schema[];
+  /** Set for a field that must be absent. */
+  not?: object;
   default?: unknown;
   examples?: unknown[];
   description?: string;
@@ -25,7 +27,7 @@ export interface Schema {
   sensitive?: boolean;
 }
 
-export type Control = "group" | "choice" | "number" | "text" | "list" | "json";
+export type Control = "group" | "choice" | "choices" | "check" | "number" | "text" | "time" | "list" | "json";
 
 export function isNullable({ type, anyOf, enum: choices }: Schema): boolean {
   return (Array.isArray(type) && type.includes("null")) || choices?.includes(null) || (anyOf ?? []).some((one) => one.type === "null");
@@ -47,22 +49,34 @@ export function itemsOf(schema: Schema): Schema | undefined {
   return typeof items === "object" && prefixItems === undefined ? items : undefined;
 }
 
+/** The values that a schema permits, with their descriptions. Empty if the schema does not list values. */
+export function choicesOf({ enum: values = [], oneOf = values.map((one) => ({ const: one })) }: Schema): Schema[] {
+  return oneOf.every((one) => one.const !== undefined) ? oneOf : [];
+}
+
 export function controlOf(schema: Schema): Control {
-  const { type, properties, enum: choices } = opened(schema);
+  const { type, properties, enum: choices, format, default: usual } = opened(schema);
+  if (type === "boolean" && usual !== undefined) return "check";
   if (choices || type === "boolean") return "choice";
   if (type === "object" && properties) return "group";
   if (type === "integer" || type === "number") return "number";
-  if (type === "string") return "text";
+  if (type === "string") return format === "date-time" ? "time" : "text";
   const items = type === "array" ? itemsOf(schema) : undefined;
+  if (items && choicesOf(items).length > 0) return "choices";
   return items && controlOf(items) !== "json" ? "list" : "json";
 }
 
 const CONTROLS: Readonly<Record<Control, (value: unknown, schema: Schema) => boolean>> = {
   group: (value) => typeof value === "object" && value !== null && !Array.isArray(value),
   choice: (value, { enum: choices = [true, false] }) => choices.some((one) => JSON.stringify(one) === JSON.stringify(value)),
+  choices: (value, { items }) =>
+    Array.isArray(value) &&
+    value.every((one, at) => choicesOf(items as Schema).some((of) => of.const === one) && value.indexOf(one) === at),
+  check: (value) => typeof value === "boolean",
   number: (value) => typeof value === "number" || /^-?\d[\d.eE+-]*$/.test((value as { text?: string } | null)?.text ?? ""),
   // A text field changes carriage returns, so a string that contains a carriage return is edited as JSON.
   text: (value) => typeof value === "string" && !value.includes("\r"),
+  time: (value) => typeof value === "string" && new Date(value).toString() !== "Invalid Date",
   list: (value) => Array.isArray(value),
   json: () => true,
 };
@@ -74,23 +88,9 @@ export function controlFor(schema: Schema, value: unknown): Control {
   return isShown ? control : "json";
 }
 
-const DAY = 10;
-const OF_FORMATS: Readonly<Record<string, () => string>> = {
-  date: () => new Date().toISOString().slice(0, DAY),
-  time: () => new Date().toISOString().slice(DAY + 1),
-  "date-time": () => new Date().toISOString(),
-  duration: () => "PT1H",
-  uuid: () => crypto.randomUUID(),
-  // In a browser, the example is the origin of the page.
-  uri: () => `${(globalThis as { location?: { origin: string } }).location?.origin ?? "file:"}/`,
-  email: () => "ada@example.com",
-  ipv4: () => "192.0.2.1",
-  ipv6: () => "2001:db8::1",
-};
-
 /**
- * A minimal value for a schema, without optional fields. If the schema has an example or a default, the value is taken from there;
- * otherwise it is generated.
+ * A minimal value for a schema, without optional fields: its example, its default, or its only value. A required field without such a value
+ * is empty.
  */
 export function exampleOf(given: Schema): unknown {
   const schema = opened(given);
@@ -98,66 +98,13 @@ export function exampleOf(given: Schema): unknown {
   if (own !== undefined) return own;
   if (isNullable(given)) return null;
   if (schema.enum) return schema.enum[0];
+  const { properties = {}, required = [], prefixItems = [], items } = schema;
   const [first] = schema.oneOf ?? schema.anyOf ?? [];
   if (first) return exampleOf(first);
   const type = Array.isArray(schema.type) ? schema.type[0] : schema.type;
-  if (type === "object") {
-    const { properties = {}, required = [] } = schema;
-    return Object.fromEntries(required.flatMap((name) => (properties[name] ? [[name, exampleOf(properties[name])]] : [])));
-  }
-  if (type === "array") return listFor(schema);
-  if (type === "integer" || type === "number") return numberFor(schema);
-  if (type === "boolean") return false;
-  if (type === "string") return textFor(schema);
-  return type === "null" ? null : {};
-}
-
-function listFor({ prefixItems = [], items, minItems = 0 }: Schema): unknown[] {
-  const every = typeof items === "object" ? items : {};
-  const count = Math.max(prefixItems.length, minItems, every.examples ? 1 : 0);
-  return Array.from({ length: count }, (_, at) => exampleOf(prefixItems[at] ?? every));
-}
-
-function numberFor(schema: Schema): number {
-  const { minimum = Number.NEGATIVE_INFINITY, maximum = Number.POSITIVE_INFINITY, multipleOf } = schema;
-  const { exclusiveMinimum: above = Number.NEGATIVE_INFINITY, exclusiveMaximum: below = Number.POSITIVE_INFINITY } = schema;
-  const step = multipleOf ?? (schema.type === "integer" ? 1 : 0);
-  const fits = (one: number) =>
-    one >= minimum && one <= maximum && one > above && one < below && (step === 0 || Number.isInteger(one / step));
-  const bounds = [minimum, maximum, above + (step || 1), below - (step || 1), (Math.max(minimum, above) + Math.min(maximum, below)) / 2];
-  const stepped = step === 0 ? bounds : bounds.flatMap((one) => [Math.ceil(one / step) * step, Math.floor(one / step) * step]);
-  return [1, 0, step, ...stepped].filter(Number.isFinite).find(fits) ?? 1;
-}
-
-/**
- * A string that has the format, the length and the pattern of a schema. The result is "" if none of the tried strings matches the pattern.
- */
-function textFor({ format = "", pattern, minLength = 0, maxLength = Number.POSITIVE_INFINITY }: Schema): string {
-  const made = OF_FORMATS[format]?.();
-  if (made !== undefined) return made;
-  const asked = pattern === undefined ? undefined : expressionOf(pattern);
-  const long = Math.max(1, minLength);
-  const usual = [
-    "",
-    ...["example", "a", "A", "1"].map((one) => (one.length >= minLength ? one : one.repeat(long).slice(0, long))),
-    "a-1",
-    "a1",
-    "A1",
-  ];
-  return usual.find((one) => one.length >= minLength && one.length <= maxLength && (asked?.test(one) ?? true)) ?? "";
-}
-
-function expressionOf(pattern: string): RegExp | undefined {
-  try {
-    return new RegExp(pattern, "u");
-  } catch {
-    return undefined;
-  }
-}
-
-export function hasExample(given: Schema): boolean {
-  const { examples, properties = {}, items } = { ...given, ...opened(given) };
-  return (examples?.length ?? 0) > 0 || Object.values(properties).some(hasExample) || (typeof items === "object" && hasExample(items));
+  if (type === "object") return Object.fromEntries(required.map((name) => [name, exampleOf(properties[name] ?? {})]));
+  if (type === "array") return [...prefixItems, ...(typeof items === "object" && items.examples ? [items] : [])].map(exampleOf);
+  return type === "string" ? "" : undefined;
 }
 
 /** The type and the description of a field in words. */

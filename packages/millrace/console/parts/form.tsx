@@ -1,71 +1,33 @@
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { jsonText, readJson, Written, writtenJson, writtenNumber } from "../../data/written.ts";
-import { setFilters } from "../../frame/router.tsx";
-import { Check } from "../../parts/act.tsx";
-import { JsonField } from "../../parts/answer.tsx";
-import { Button } from "../../parts/page.tsx";
-import { controlFor, controlOf, exampleOf, isNullable, itemsOf, opened, type Schema, wordsOf } from "./schema.ts";
+import { choicesOf, controlFor, exampleOf, isNullable, itemsOf, opened, type Schema, wordsOf } from "../data/schema.ts";
+import { jsonText, Written, writtenJson, writtenNumber } from "../data/written.ts";
+import { Button } from "./page.tsx";
+import { exact, instant, Quiet, timeZone } from "./text.tsx";
+import "./form.css";
 
-interface Told {
+export interface Told {
   issues: ReadonlyMap<string, string>;
   /** True if the form also shows the issues of fields that the user has not edited. */
   isAll: boolean;
 }
 
-interface SaysProps {
-  schema: Schema;
-  payload: unknown;
-  change: (payload: unknown) => void;
-  example: unknown;
-  isJson: boolean;
-  told: Told;
-}
-
-export function Says({ schema, payload, change, example, isJson, told }: SaysProps) {
-  const [round, setRound] = useState(0);
-  const text = jsonText(payload, "  ");
-  const read = payload instanceof Written ? readJson(text) : { value: payload };
-  const isForm = !isJson && controlOf(schema) === "group";
-  return (
-    <>
-      <div class="send-as">
-        {(["form", "json"] as const).map((as) => (
-          <button
-            key={as}
-            type="button"
-            aria-pressed={(as === "json") === isJson}
-            onClick={() => setFilters({ as: as === "json" ? as : undefined })}
-          >
-            {as === "json" ? "JSON" : "Form"}
-          </button>
-        ))}
-        {example !== undefined && payload !== example && (
-          <Button class="plain" press={() => [change(example), setRound(round + 1)]}>
-            Reset to the example
-          </Button>
-        )}
-      </div>
-      {isForm && "why" in read && <p class="send-first">The form cannot show this payload: {read.why} Correct it here.</p>}
-      {!isForm || "why" in read ? (
-        <JsonField label="Payload" text={text} change={(next) => change(writtenJson(next))} />
-      ) : (
-        <Fields key={round} {...{ schema, value: read.value, path: "payload", told }} set={change} />
-      )}
-    </>
-  );
-}
-
-interface FieldProps {
-  name: string;
+interface FieldsProps {
   schema: Schema;
   value: unknown;
   set: (value: unknown) => void;
-  isRequired: boolean;
-  path: string;
+  path?: string;
   told: Told;
 }
 
-function Fields({ schema, value, set, path, told }: Omit<FieldProps, "name" | "isRequired">) {
+interface FieldProps extends FieldsProps {
+  name: string;
+  isRequired: boolean;
+  path: string;
+}
+
+/** The fields of an object. `path` is the object's path in the issues, without a path for the whole body of a request. */
+export function Fields({ schema, value, set, path = "", told }: FieldsProps) {
   const { properties = {}, required = [] } = opened(schema);
   const held = (typeof value === "object" && value !== null && !Array.isArray(value) ? value : {}) as Record<string, unknown>;
   const change = (name: string, next: unknown) => {
@@ -73,13 +35,14 @@ function Fields({ schema, value, set, path, told }: Omit<FieldProps, "name" | "i
     set(next === undefined ? rest : { ...held, [name]: next });
   };
   const others = Object.keys(held).filter((name) => !Object.hasOwn(properties, name));
-  const fields: [string, Schema][] = [...Object.entries(properties), ...others.map((name): [string, Schema] => [name, {}])];
+  const known = Object.entries(properties).filter(([, { not }]) => not === undefined);
+  const fields: [string, Schema][] = [...known, ...others.map((name): [string, Schema] => [name, {}])];
   return (
     <>
       {fields.map(([name, one]) => (
         <Field
           key={name}
-          {...{ name, told, schema: one, value: held[name], path: `${path}.${name}` }}
+          {...{ name, told, schema: one, value: held[name], path: path ? `${path}.${name}` : name }}
           set={(next) => change(name, next)}
           isRequired={required.includes(name)}
         />
@@ -101,9 +64,13 @@ function Field(given: FieldProps) {
   const issue = value instanceof Written && control === "number" ? (value.wrong ?? said) : said;
   const props = { ...given, set, issue };
   if (control === "json") return <AnyJson {...props} />;
-  const isGroup = control === "group" || control === "list";
+  if (control === "check") {
+    const isSet = value === undefined ? opened(schema).default === true : value === true;
+    return <Check label={[name, " ", <Hint key="hint" schema={schema} isRequired />]} isSet={isSet} set={set} />;
+  }
+  const isGroup = control === "group" || control === "list" || control === "choices";
   const inner = isGroup ? (
-    <fieldset class="send-group">
+    <fieldset class="form-group">
       <legend>
         {name} <Hint {...props} />
       </legend>
@@ -111,12 +78,14 @@ function Field(given: FieldProps) {
         <p class="quiet">null</p>
       ) : control === "list" ? (
         <Items {...props} />
+      ) : control === "choices" ? (
+        <Choices {...props} />
       ) : !isRequired && value === undefined ? (
         <Button press={() => set(exampleOf(opened(schema)))}>Add {name}</Button>
       ) : (
         <Fields {...{ schema, value, set, path, told }} />
       )}
-      {control === "list" && issue && <p class="wrong">{issue}</p>}
+      {control !== "group" && issue && <p class="wrong">{issue}</p>}
     </fieldset>
   ) : (
     // biome-ignore lint/a11y/noLabelWithoutControl: it is in Control
@@ -139,10 +108,40 @@ function Field(given: FieldProps) {
 }
 
 function Hint({ schema, isRequired }: Pick<FieldProps, "schema" | "isRequired">) {
-  return <span class="quiet send-hint">{wordsOf(schema, isRequired)}</span>;
+  const zone = controlFor(schema, undefined) === "time" ? `, in the zone ${timeZone()}` : "";
+  return (
+    <span class="quiet form-hint">
+      <Marked text={wordsOf(schema, isRequired) + zone} />
+    </span>
+  );
+}
+
+/** A text of the API's document, with code in backticks. */
+export function Marked({ text }: { text: string }) {
+  return <>{text.split("`").map((part, nth) => (nth % 2 === 1 ? <code key={part}>{part}</code> : part))}</>;
 }
 
 type ControlProps = FieldProps & { issue: string | undefined };
+
+function Choices({ schema, value, set }: FieldProps) {
+  const chosen: readonly unknown[] = Array.isArray(value) ? value : [];
+  const turn = (one: unknown) => {
+    const next = chosen.includes(one) ? chosen.filter((other) => other !== one) : [...chosen, one];
+    set(next.length > 0 ? next : undefined);
+  };
+  return (
+    <>
+      {choicesOf(itemsOf(schema) ?? {}).map(({ const: one, description = "" }) => (
+        <Check
+          key={String(one)}
+          label={[String(one), " ", <Quiet key="means" of={description} />]}
+          isSet={chosen.includes(one)}
+          set={() => turn(one)}
+        />
+      ))}
+    </>
+  );
+}
 
 function Items({ name, schema, value, set, isRequired, path, told }: FieldProps) {
   const of = itemsOf(schema) ?? {};
@@ -151,7 +150,7 @@ function Items({ name, schema, value, set, isRequired, path, told }: FieldProps)
   return (
     <>
       {items.map((one, at) => (
-        <div class="send-item" key={`${at} of ${items.length}`}>
+        <div class="form-item" key={`${at} of ${items.length}`}>
           <Field
             {...{ name: `${name} ${at + 1}`, schema: of, value: one, path: `${path}.${at}`, told, isRequired: true }}
             set={(next) => set(items.with(at, next ?? null))}
@@ -207,11 +206,12 @@ function Control({ control, schema, value, set, isRequired, issue }: ControlProp
         onInput={({ currentTarget: { value: text } }) => set(text.trim() === "" ? undefined : writtenNumber(text))}
       />
     );
+  if (control === "time") return <Time {...common} value={value} set={set} />;
   const text = typeof value === "string" ? value : "";
   const change = ({ currentTarget }: { currentTarget: { value: string } }) =>
     set(currentTarget.value === "" && !isRequired ? undefined : currentTarget.value);
   return isLong ? (
-    <textarea {...common} class="send-long" rows={1} value={text} onInput={change} />
+    <textarea {...common} class="form-long" rows={1} value={text} onInput={change} />
   ) : (
     <input {...common} type="text" value={text} onInput={change} />
   );
@@ -229,5 +229,49 @@ function AnyJson({ name, schema, value, set, isRequired, issue }: ControlProps) 
       />
       {issue && <p class="wrong">{issue}</p>}
     </>
+  );
+}
+
+interface TimeProps {
+  value: unknown;
+  set: (value: string | undefined) => void;
+}
+
+/** A field for a time, shown in the time zone of the page. */
+function Time({ value, set, ...rest }: TimeProps) {
+  const change = (text: string) => set(text === "" ? undefined : new Date(instant(text)).toISOString());
+  const text = typeof value === "string" ? exact(value).replace(" ", "T") : "";
+  return <input {...rest} type="datetime-local" step="1" value={text} onInput={(event) => change(event.currentTarget.value)} />;
+}
+
+interface CheckProps {
+  label: ComponentChildren;
+  isSet: boolean;
+  set: (isSet: boolean) => void;
+}
+
+export function Check({ label, isSet, set }: CheckProps) {
+  return (
+    <label class="check">
+      <input type="checkbox" checked={isSet} onChange={() => set(!isSet)} /> <span>{label}</span>
+    </label>
+  );
+}
+
+interface JsonFieldProps {
+  label: string;
+  text: string;
+  change: (text: string) => void;
+  mayBeEmpty?: boolean;
+}
+
+export function JsonField({ label, text, change, mayBeEmpty = false }: JsonFieldProps) {
+  const { wrong } = writtenJson(text);
+  return (
+    <label class="field">
+      {label}
+      <textarea class="code" value={text} spellcheck={false} onInput={(event) => change(event.currentTarget.value)} />
+      {wrong && !(mayBeEmpty && text.trim() === "") && <span class="wrong">{wrong}</span>}
+    </label>
   );
 }
