@@ -37,7 +37,7 @@ it("a bulk retry of a filtered list shows its count first, stops after a failed 
     await route.continue().catch(() => undefined);
   });
   await dialog.getByRole("combobox", { name: /^verb/ }).selectOption("close");
-  expect(await dialog.getByRole("button", { name: "Start a bulk action" }).isDisabled()).toBe(true);
+  expect(await dialog.getByRole("button", { name: /^Retry, close or run again all/ }).isDisabled()).toBe(true);
   await dialog.getByRole("combobox", { name: /^verb/ }).selectOption("retry");
   await page.unroute("**/v1/bulk-actions");
   await dialog.getByRole("button", { name: "Retry 3 instances" }).waitFor();

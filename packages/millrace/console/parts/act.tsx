@@ -9,12 +9,12 @@ import type { Schema } from "../data/schema.ts";
 import { session } from "../data/session.ts";
 import { useData, useShown } from "../data/use-data.ts";
 import { jsonText, wrongIn } from "../data/written.ts";
-import { go, hrefOf, Link } from "../frame/router.tsx";
-import { type Ask, type Asker, Dialog } from "./dialog.tsx";
+import { go, hrefOf, Link, useKeys } from "../frame/router.tsx";
+import { Dialog } from "./dialog.tsx";
 import { Fields, Marked } from "./form.tsx";
 import { Button, ProblemNote, Reading } from "./page.tsx";
 import { EffectPlan, type Plan } from "./plan.tsx";
-import { clockTime, Icon } from "./text.tsx";
+import { clockTime, copied, Icon } from "./text.tsx";
 
 type Values = Readonly<Record<string, unknown>>;
 
@@ -53,6 +53,32 @@ export interface Declared {
   more?: (set: (values: Values) => void) => ComponentChildren;
 }
 
+export type Ask = (act: Declared) => void;
+
+/**
+ * The dialog and the result of the actions of a screen. `ask` opens the dialog of an action, and `line` shows the dialog and the result of
+ * the last action, which is announced to screen readers. `again` reloads the screen after an action. `after` is shown after each result. The
+ * key `c` copies `id`.
+ */
+export function useActs(again: () => void, { id, after }: { id?: string; after?: ComponentChildren } = {}) {
+  const [act, ask] = useState<Declared | undefined>();
+  const [said, say] = useState<ComponentChildren>("");
+  const told = (sentence: ComponentChildren) => {
+    say([sentence, after]);
+    again();
+  };
+  useKeys(id ? { c: () => void copied(id).then((isCopied) => isCopied && say("Id copied.")) } : {});
+  const line = (
+    <>
+      <div class="told" role="status">
+        {said}
+      </div>
+      {act && <Act {...act} told={told} close={() => ask(undefined)} />}
+    </>
+  );
+  return { told, say, line, ask: ask as Ask };
+}
+
 interface ButtonsProps {
   ask: Ask;
   of: readonly (Declared & { class?: string | undefined; label?: string })[];
@@ -63,7 +89,7 @@ export function ActButtons({ ask, of }: ButtonsProps) {
   return (
     <>
       {of.map(({ class: kind, label, ...act }) => (
-        <Button key={act.verb} class={kind} {...(label && { label })} press={() => ask(Act, act)}>
+        <Button key={act.verb} class={kind} {...(label && { label })} press={() => ask(act)}>
           {act.verb}
         </Button>
       ))}
@@ -78,11 +104,17 @@ session.listen(({ state }) => state === "out" && unanswered.clear());
 
 const NO_FIELDS: Operation["fields"] = {};
 
+interface ActProps extends Declared {
+  /** Reloads the screen and shows a result on it. */
+  told: (sentence: ComponentChildren) => void;
+  close: () => void;
+}
+
 /**
  * A dialog for one action, which shows the fields, the plan, the reason field and the button in this order. A single key press cannot start
  * the action, and a double click starts the action only once.
  */
-export function Act(props: Declared & Asker) {
+function Act(props: ActProps) {
   const { verb, about, at, how = "POST", param = {}, given = {}, fill = {}, shape = (fields) => fields, told, close } = props;
   const { titled, planned, show = (plan) => <EffectPlan plan={plan as Plan} />, refusal = refusedIn, final, more, says } = props;
   const { leadsTo = bulkIn, done = (answer) => told(<Done answer={answer} says={says?.(answer) ?? `${operation?.done}.`} />) } = props;

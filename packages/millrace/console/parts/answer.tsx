@@ -1,8 +1,7 @@
 import { get, type Item, type Result } from "../data/api.ts";
 import { useData } from "../data/use-data.ts";
 import { hrefOf, Link } from "../frame/router.tsx";
-import { ActButtons, type Declared } from "./act.tsx";
-import type { Ask } from "./dialog.tsx";
+import { ActButtons, type Ask, type Declared } from "./act.tsx";
 import { Folded, Json } from "./json.tsx";
 import { Button } from "./page.tsx";
 

@@ -1,7 +1,7 @@
-import type { ComponentChildren, FunctionComponent } from "preact";
-import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { onConfirm, useKeys } from "../frame/router.tsx";
-import { copied, Icon } from "./text.tsx";
+import type { ComponentChildren } from "preact";
+import { useId, useLayoutEffect, useRef } from "preact/hooks";
+import { onConfirm } from "../frame/router.tsx";
+import { Icon } from "./text.tsx";
 
 interface DialogProps {
   title: string;
@@ -76,40 +76,4 @@ export function Dialog({ title, close, confirm, children }: DialogProps) {
       {children}
     </dialog>
   );
-}
-
-/** The functions that a dialog calls: `told` shows a result on the screen, and `close` closes the dialog. */
-export interface Asker {
-  told: (sentence: ComponentChildren) => void;
-  close: () => void;
-}
-
-export type Ask = ReturnType<typeof useActs>["ask"];
-
-/**
- * The dialog and the result of the actions of a screen. `ask` opens a dialog, and `line` shows the dialog and the result of the last
- * action, which is announced to screen readers. `again` reloads the screen after an action. `after` is shown after each result. The key `c`
- * copies `id`.
- */
-export function useActs(again: () => void, { id, after }: { id?: string; after?: ComponentChildren } = {}) {
-  const [dialog, open] = useState<((asker: Asker) => ComponentChildren) | undefined>();
-  const [said, say] = useState<ComponentChildren>("");
-  const told = (sentence: ComponentChildren) => {
-    say([sentence, after]);
-    again();
-  };
-  useKeys(id ? { c: () => void copied(id).then((isCopied) => isCopied && say("Id copied.")) } : {});
-  return {
-    ...{ told, say },
-    ask: <Props extends object>(Dialog: FunctionComponent<Props>, props: Omit<Props, keyof Asker>) =>
-      open(() => (asker: Asker) => <Dialog {...(props as Props)} {...asker} />),
-    line: (
-      <>
-        <div class="told" role="status">
-          {said}
-        </div>
-        {dialog?.({ told, close: () => open(undefined) })}
-      </>
-    ),
-  };
 }

@@ -2,8 +2,7 @@ import { get, type Item } from "../data/api.ts";
 import { may } from "../data/session.ts";
 import { useData } from "../data/use-data.ts";
 import { hrefOf, Link } from "../frame/router.tsx";
-import { ActButtons } from "./act.tsx";
-import { useActs } from "./dialog.tsx";
+import { ActButtons, useActs } from "./act.tsx";
 import { Status } from "./status.tsx";
 import { Ago, Text } from "./text.tsx";
 

@@ -1,8 +1,6 @@
 import type { Answer } from "../../data/api.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Act } from "../../parts/act.tsx";
-import { type Asker, useActs } from "../../parts/dialog.tsx";
-import { Button } from "../../parts/page.tsx";
+import { ActButtons, type Declared, useActs } from "../../parts/act.tsx";
 import { shortId } from "../../parts/text.tsx";
 import "./actions.css";
 import { sinceOf } from "../../data/clock.ts";
@@ -14,49 +12,32 @@ type Asked = Answer<"/v1/bulk-actions", "$post">;
 type Plan = Extract<Asked, { sample: unknown }>;
 type Started = Extract<Asked, { id: string }>;
 
-export type Meant = { filter: Readonly<Record<string, string>> } | { ids: readonly string[] };
-
-interface BulkActProps extends Asker {
-  verbs: readonly string[];
-  meant: Meant;
-}
+type Meant = { filter: Readonly<Record<string, string>> } | { ids: readonly string[] };
 
 /**
- * The dialog that starts a bulk action. It shows the number of items, the expected refusals and the pace. After the start, the page of the
- * bulk action is opened.
+ * A bulk action with one of the verbs. Its dialog shows the number of items, the expected refusals and the pace. After the start, the page
+ * of the bulk action is opened.
  */
-export function BulkAct({ verbs, meant, ...asker }: BulkActProps) {
-  return (
-    <Act
-      {...asker}
-      verb={verbs.length === 1 ? titleOf(verbs[0] ?? "", "them") : "Start a bulk action"}
-      at="/v1/bulk-actions"
-      given={{ ...meant, ...(verbs.length === 1 && { verb: verbs[0] }) }}
-      fill={{ verb: verbs[0] }}
-      shape={({ verb, undo, ramp, rate_per_second, stop_at_error_rate, settle_within_seconds }) => ({
-        verb: { ...verb, enum: [...verbs] },
-        ...(verbs.includes("cancel") && { undo: { ...undo, default: true } }),
-        ...({ ramp, rate_per_second, stop_at_error_rate, settle_within_seconds } as Record<string, Schema>),
-      })}
-      titled={({ matched }: Plan, { verb }) => titleOf(String(verb), counted(String(verb), matched))}
-      final={({ follows }: Plan) => follows}
-      planned={({ matched }: Plan) => ({ at_most: matched })}
-      refusal={({ matched }: Plan) => (matched === 0 ? "No items match: there is nothing to do." : null)}
-      show={(plan: Plan, { verb }) => <Count verb={String(verb)} plan={plan} />}
-      leadsTo={({ id }: Started) => hrefOf("actions", id)}
-      more={() => (
-        <p>
-          {"filter" in meant ? (
-            <>
-              Which: <Scope verb={verbs[0] ?? ""} filter={meant.filter} />
-            </>
-          ) : (
-            `Selected: ${counted(verbs[0] ?? "", meant.ids.length)}`
-          )}
-        </p>
-      )}
-    />
-  );
+export function bulkOf(word: string, verbs: readonly string[], meant: Meant): Declared {
+  const [first = ""] = verbs;
+  return {
+    verb: word,
+    at: "/v1/bulk-actions",
+    given: { ...meant, ...(verbs.length === 1 && { verb: first }) },
+    fill: { verb: first },
+    shape: ({ verb, undo, ramp, rate_per_second, stop_at_error_rate, settle_within_seconds }) => ({
+      verb: { ...verb, enum: [...verbs] },
+      ...(verbs.includes("cancel") && { undo: { ...undo, default: true } }),
+      ...({ ramp, rate_per_second, stop_at_error_rate, settle_within_seconds } as Record<string, Schema>),
+    }),
+    titled: ({ matched }: Plan, { verb }) => titleOf(String(verb), counted(String(verb), matched)),
+    final: ({ follows }: Plan) => follows,
+    planned: ({ matched }: Plan) => ({ at_most: matched }),
+    refusal: ({ matched }: Plan) => (matched === 0 ? "No items match: there is nothing to do." : null),
+    show: (plan: Plan, { verb }) => <Count verb={String(verb)} plan={plan} />,
+    leadsTo: ({ id }: Started) => hrefOf("actions", id),
+    more: () => <p>Which: {"filter" in meant ? <Scope verb={first} filter={meant.filter} /> : `the ${meant.ids.length} selected`}</p>,
+  };
 }
 
 function Count({ verb, plan: { matched, stages, parts, sample } }: { verb: string; plan: Plan }) {
@@ -117,17 +98,14 @@ export function InstancesButton({ filters, isOffered }: { filters: Readonly<Reco
   const status = filters.cause ? "errored" : filters.status;
   const verbs = VERBS[status ?? ""];
   if (!status || !verbs || overdue || standing || !may("operate")) return null;
-  // When the dialog opens, the age in the filter is converted to a fixed time.
-  const open = () => {
-    ask(BulkAct, { verbs, meant: { filter: { ...rest, status, ...(since && { since: sinceOf(since) }) } as Record<string, string> } });
-  };
+  // The age in the filter is converted to a fixed time.
+  const filter = { ...rest, status, ...(since && { since: sinceOf(since) }) } as Record<string, string>;
+  const word = `${begun(eitherOf.format(verbs))} all that are ${status.replaceAll("_", " ")} …`.replaceAll("_", " ");
   return (
     <>
       {isOffered && (
         <p>
-          <Button press={open}>
-            {begun(eitherOf.format(verbs))} all that are {status.replaceAll("_", " ")} …
-          </Button>{" "}
+          <ActButtons ask={ask} of={[bulkOf(word, verbs, { filter })]} />{" "}
           {status === "in_doubt" && <Link to={hrefOf("to-do", "unknown-outcomes")}>Decide the unknown outcomes</Link>}
         </p>
       )}

@@ -4,12 +4,12 @@ import { may } from "../../data/session.ts";
 import { useCause, useList } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, usePlace } from "../../frame/router.tsx";
-import { useActs } from "../../parts/dialog.tsx";
-import { Button, LinkTo, Views } from "../../parts/page.tsx";
+import { ActButtons, useActs } from "../../parts/act.tsx";
+import { LinkTo, Views } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";
 import { Ago, shortId } from "../../parts/text.tsx";
-import { BulkAct, type Meant } from "../actions/bulk-act.tsx";
+import { bulkOf } from "../actions/bulk-act.tsx";
 import "./dead-letters.css";
 
 const SHARED = { queue: { label: "Queue" }, reason: { label: "Reason" }, type: { label: "Type" } } as const;
@@ -119,7 +119,8 @@ function Letters({ filters }: { filters: Filters }) {
   // Dead letters that have been settled since their selection are ignored.
   const ids = (pages.rows ?? []).map(({ id }) => id).filter((id) => selected.has(id));
   const given = Object.entries({ queue, reason, message_type: type, cause }).filter(([, value]) => value);
-  const meant: Meant = ids.length > 0 ? { ids } : { filter: Object.fromEntries(given) as Record<string, string> };
+  const which = ids.length > 0 ? `the ${ids.length} selected` : cause ? "all with this cause" : "all of these";
+  const meant = ids.length > 0 ? { ids } : { filter: Object.fromEntries(given) as Record<string, string> };
   // A bulk action cannot filter by `escalated`. With this filter, the operator must select single dead letters instead.
   const canAct = isOpen && pages.rows && pages.rows.length > 0 && (ids.length > 0 || escalated === undefined);
   return (
@@ -127,11 +128,7 @@ function Letters({ filters }: { filters: Filters }) {
       {cause && <OfCause id={cause} />}
       {canAct && (
         <p class="acts">
-          {["Replay", "Skip"].map((word) => (
-            <Button key={word} press={() => ask(BulkAct, { verbs: [word.toLowerCase()], meant })}>
-              {word} {ids.length > 0 ? `the ${ids.length} selected` : cause ? "all with this cause" : "all of these"} …
-            </Button>
-          ))}
+          <ActButtons ask={ask} of={["Replay", "Skip"].map((word) => bulkOf(`${word} ${which} …`, [word.toLowerCase()], meant))} />
           <span class="quiet">
             <kbd>x</kbd>selects a row
           </span>

@@ -1,7 +1,6 @@
 import { timeNow } from "../../data/clock.ts";
 import { may } from "../../data/session.ts";
-import { ActButtons, type Declared } from "../../parts/act.tsx";
-import type { Ask } from "../../parts/dialog.tsx";
+import { ActButtons, type Ask, type Declared } from "../../parts/act.tsx";
 import { isDelayed } from "../../parts/status.tsx";
 import { type Detail, hasUndoFailed } from "./history.tsx";
 import { stepOf } from "./step.ts";

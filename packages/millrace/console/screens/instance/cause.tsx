@@ -1,9 +1,8 @@
 import type { Explained } from "../../data/explained.ts";
 import { may } from "../../data/session.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { ActButtons } from "../../parts/act.tsx";
+import { ActButtons, type Ask } from "../../parts/act.tsx";
 import { answersOf, DoubtAnswers, type Follows } from "../../parts/answer.tsx";
-import type { Ask } from "../../parts/dialog.tsx";
 import { Folded, Json } from "../../parts/json.tsx";
 import { Code } from "../../parts/page.tsx";
 import { Ago, Moment, Text } from "../../parts/text.tsx";

@@ -1,14 +1,13 @@
 import { useState } from "preact/hooks";
-import { get, type Item as ItemOf } from "../../data/api.ts";
+import { type Answer, get, type Item as ItemOf } from "../../data/api.ts";
 import { exampleOf, type Schema } from "../../data/schema.ts";
 import { may } from "../../data/session.ts";
 import { useCatalog, useData, usePages } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Act, ActButtons } from "../../parts/act.tsx";
-import { type Ask, type Asker, useActs } from "../../parts/dialog.tsx";
+import { ActButtons, type Ask, type Declared, useActs } from "../../parts/act.tsx";
 import { Json } from "../../parts/json.tsx";
-import { Button, Item, Items, Lines, Reading } from "../../parts/page.tsx";
+import { Item, Items, Lines, Reading } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago, Text, timeZone } from "../../parts/text.tsx";
 
@@ -25,6 +24,8 @@ export function Schedules() {
     nameOf: (one) => one.name,
   });
   const { ask, line } = useActs(pages.again);
+  const { data: catalog } = useCatalog();
+  const commands = catalog?.messages.filter(({ kind, door }) => kind === "command" && door?.scope !== null) ?? [];
   return (
     <>
       <div class="settings-bar">
@@ -32,11 +33,7 @@ export function Schedules() {
           Each due time sends one command. Its key consists of the schedule's name and the due time. A command with a delay is not a
           schedule: <Link to={hrefOf("instances", { standing: "delayed" })}>delayed commands</Link>.
         </p>
-        {may("operate") && (
-          <Button class="main" press={() => ask(Change, {})}>
-            Create a schedule
-          </Button>
-        )}
+        {may("operate") && <ActButtons ask={ask} of={[{ ...change(commands), class: "main" }]} />}
       </div>
       {name && <FilterBar filters={FILTERS} />}
       {line}
@@ -47,13 +44,13 @@ export function Schedules() {
   -d '{"cron":"0 9 * * 1","command":{"type":"…","payload":{…}},"reason":"…"}'`}
         empty="No schedules yet. Create one here, or from a terminal:"
       >
-        {(one) => <Row key={one.name} schedule={one} ask={ask} />}
+        {(one) => <Row key={one.name} schedule={one} {...{ commands, ask }} />}
       </Items>
     </>
   );
 }
 
-function Row({ schedule, ask }: { schedule: Schedule; ask: Ask }) {
+function Row({ schedule, commands, ask }: { schedule: Schedule; commands: readonly Command[]; ask: Ask }) {
   const { name, cron, time_zone, command, state, next_at, last_run, changed_at, changed_by, late_seconds } = schedule;
   const [isOpen, open] = useState(false);
   const which = { about: name, param: { name } };
@@ -74,19 +71,17 @@ function Row({ schedule, ask }: { schedule: Schedule; ask: Ask }) {
         </>,
       ]}
       acts={
-        <>
-          <ActButtons
-            ask={ask}
-            of={[
-              { verb: "Run now", at: "/v1/schedules/:name/run", ...which },
-              state === "active"
-                ? { verb: "Pause", at: "/v1/schedules/:name/pause", ...which }
-                : { verb: "Resume", at: "/v1/schedules/:name/resume", ...which },
-              { verb: "End", at: "/v1/schedules/:name", how: "DELETE", ...which },
-            ]}
-          />
-          <Button press={() => ask(Change, { schedule })}>Change</Button>
-        </>
+        <ActButtons
+          ask={ask}
+          of={[
+            { verb: "Run now", at: "/v1/schedules/:name/run", ...which },
+            state === "active"
+              ? { verb: "Pause", at: "/v1/schedules/:name/pause", ...which }
+              : { verb: "Resume", at: "/v1/schedules/:name/resume", ...which },
+            { verb: "End", at: "/v1/schedules/:name", how: "DELETE", ...which },
+            change(commands, schedule),
+          ]}
+        />
       }
     >
       <details onToggle={(event) => open(event.currentTarget.open)}>
@@ -121,34 +116,28 @@ function Runs({ name }: { name: string }) {
 }
 
 type Schedule = ItemOf<"/v1/schedules">;
+type Command = Answer<"/v1/catalog">["messages"][number];
 
-/** The dialog that creates or changes a schedule. */
-function Change({ schedule, ...asker }: Asker & { schedule?: Schedule }) {
-  const { data: catalog } = useCatalog();
-  const commands = catalog?.messages.filter(({ kind, door }) => kind === "command" && door?.scope !== null) ?? [];
+/** The action that creates or changes a schedule. Its dialog can fill in the example of a command. */
+function change(commands: readonly Command[], schedule?: Schedule): Declared {
   const { name, cron = "0 9 * * 1", time_zone = timeZone(), late_seconds, command = { type: "", payload: {} } } = schedule ?? {};
   const exampleFor = (type: string) => exampleOf(commands.find((one) => one.type === type)?.payload_schema as Schema);
-  return (
-    <Act
-      {...asker}
-      verb={schedule ? "Change" : "Create a schedule"}
-      at="/v1/schedules/:name"
-      how="PUT"
-      {...(name && { about: name, param: { name } })}
-      // The revision of the schedule when the dialog opened, so that a concurrent change is not overwritten.
-      given={{ revision: schedule?.revision ?? 0 }}
-      fill={{ cron, time_zone, command, ...(late_seconds && { late_seconds }) }}
-      more={(set) => (
-        <label class="field">
-          Command
-          <select onChange={({ currentTarget: { value: type } }) => set({ command: { type, payload: exampleFor(type) } })}>
-            <option value="">as below</option>
-            {commands.map(({ type }) => (
-              <option key={type}>{type}</option>
-            ))}
-          </select>
-        </label>
-      )}
-    />
-  );
+  return {
+    ...{ verb: schedule ? "Change" : "Create a schedule", at: "/v1/schedules/:name", how: "PUT" },
+    ...(name && { about: name, param: { name } }),
+    // The revision of the schedule when the dialog opened, so that a concurrent change is not overwritten.
+    given: { revision: schedule?.revision ?? 0 },
+    fill: { cron, time_zone, command, ...(late_seconds && { late_seconds }) },
+    more: (set) => (
+      <label class="field">
+        Command
+        <select onChange={({ currentTarget: { value: type } }) => set({ command: { type, payload: exampleFor(type) } })}>
+          <option value="">as below</option>
+          {commands.map(({ type }) => (
+            <option key={type}>{type}</option>
+          ))}
+        </select>
+      </label>
+    ),
+  };
 }

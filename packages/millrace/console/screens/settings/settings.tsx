@@ -1,8 +1,7 @@
 import type { ComponentType } from "preact";
 import type { Item as ItemOf } from "../../data/api.ts";
 import { useList, useRegularly } from "../../data/use-data.ts";
-import { ActButtons } from "../../parts/act.tsx";
-import { useActs } from "../../parts/dialog.tsx";
+import { ActButtons, useActs } from "../../parts/act.tsx";
 import { Button, Item, Items, Lines, Pages } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago, Bar, Name, Quiet, seconds, Text } from "../../parts/text.tsx";

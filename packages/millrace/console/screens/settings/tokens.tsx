@@ -5,10 +5,9 @@ import { tell } from "../../data/notices.ts";
 import { may, session } from "../../data/session.ts";
 import { useList, useShown } from "../../data/use-data.ts";
 import { hrefOf } from "../../frame/router.tsx";
-import { Act, ActButtons } from "../../parts/act.tsx";
-import { type Ask, type Asker, useActs } from "../../parts/dialog.tsx";
+import { ActButtons, type Ask, type Declared, useActs } from "../../parts/act.tsx";
 import { JsonText } from "../../parts/json.tsx";
-import { Button, Empty } from "../../parts/page.tsx";
+import { Empty } from "../../parts/page.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";
 import { Ago, Quiet } from "../../parts/text.tsx";
 
@@ -40,9 +39,7 @@ export function Tokens() {
     <>
       <div class="settings-bar">
         <p class="quiet">Token values cannot be shown again: only a hash is stored. Expired tokens are listed for 30 days.</p>
-        <Button class="main" press={() => ask(Mint, { done: show })}>
-          Mint a token
-        </Button>
+        <ActButtons ask={ask} of={[{ ...mint(show), class: "main" }]} />
       </div>
       {line}
       <TableList
@@ -95,18 +92,12 @@ const MEANS: Readonly<Record<string, string>> = {
   reveal: "reveal withheld fields",
 };
 
-/** The dialog that mints a token with at most the scopes of the user. */
-function Mint({ done, ...asker }: Asker & { done: (minted: Minted) => void }) {
+/** The action that mints a token with at most the scopes of the user. */
+function mint(done: (minted: Minted) => void): Declared {
   const own = session.get().caller?.scopes ?? [];
   const oneOf = own.map((one) => ({ const: one, description: MEANS[one] ?? "a scope of this deployment" }));
-  return (
-    <Act
-      {...asker}
-      verb="Mint a token"
-      at="/v1/tokens"
-      fill={{ scopes: ["read"] }}
-      shape={({ scopes, ...fields }) => ({ ...fields, scopes: { ...scopes, items: { oneOf } } })}
-      done={done}
-    />
-  );
+  return {
+    ...{ verb: "Mint a token", at: "/v1/tokens", fill: { scopes: ["read"] }, done },
+    shape: ({ scopes, ...fields }) => ({ ...fields, scopes: { ...scopes, items: { oneOf } } }),
+  };
 }

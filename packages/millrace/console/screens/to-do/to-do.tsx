@@ -4,14 +4,13 @@ import { may } from "../../data/session.ts";
 import { useData, useList, useRegularly } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { ActButtons } from "../../parts/act.tsx";
+import { ActButtons, type Ask, useActs } from "../../parts/act.tsx";
 import { answersOf, DoubtAnswers } from "../../parts/answer.tsx";
-import { type Ask, useActs } from "../../parts/dialog.tsx";
 import { Folded } from "../../parts/json.tsx";
-import { Button, Item, Items, Pages } from "../../parts/page.tsx";
+import { Item, Items, Pages } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago, Name, Text } from "../../parts/text.tsx";
-import { BulkAct } from "../actions/bulk-act.tsx";
+import { bulkOf } from "../actions/bulk-act.tsx";
 import type { ScreenProps } from "../screen.ts";
 import { Alerts } from "./alerts.tsx";
 
@@ -110,9 +109,7 @@ function UnknownOutcomes() {
         happened, it did not happen, or unknown. If an effect happened but its rows were refused, deploy code with valid rows first.
       </p>
       {line}
-      {may("operate") && (
-        <Together doubts={pages.rows ?? []} decide={(filter) => ask(BulkAct, { verbs: ["reject", "retry_anyway"], meant: { filter } })} />
-      )}
+      {may("operate") && <Together doubts={pages.rows ?? []} ask={ask} />}
       <Items pages={pages} noun={["unknown outcome", "unknown outcomes"]} empty="No effect has an unknown outcome.">
         {(doubt) => <DoubtRow key={doubt.key} doubt={doubt} ask={ask} />}
       </Items>
@@ -121,17 +118,16 @@ function UnknownOutcomes() {
 }
 
 /** Shows the unknown outcomes of each step as a group with a bulk resolution, because one outage often causes many of them. */
-function Together({ doubts, decide }: { doubts: readonly Doubt[]; decide: (filter: Record<string, string>) => void }) {
+function Together({ doubts, ask }: { doubts: readonly Doubt[]; ask: Ask }) {
   const steps = Map.groupBy(doubts, ({ workflow, step }) => JSON.stringify({ workflow, step }));
   const many = [...steps].filter(([, of]) => of.length > 1);
   if (many.length === 0) return null;
+  const acts = many.map(([name, [one]]) =>
+    bulkOf(`Decide all of ${one?.workflow} · ${one?.step} together …`, ["reject", "retry_anyway"], { filter: JSON.parse(name) }),
+  );
   return (
     <p class="acts together">
-      {many.map(([name, of]) => (
-        <Button key={name} press={() => decide(JSON.parse(name))}>
-          Decide all of {of[0]?.workflow} · {of[0]?.step} together …
-        </Button>
-      ))}
+      <ActButtons ask={ask} of={acts} />
     </p>
   );
 }
