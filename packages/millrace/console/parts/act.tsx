@@ -124,7 +124,6 @@ function Act(props: ActProps) {
   const [problem, setProblem] = useState<Problem | undefined>();
   const [isActing, setActing] = useState(false);
   const [isLeaving, leave] = useState(false);
-  const [isLost, lose] = useState(false);
   const isUnderWay = useRef(false);
   const isShown = useShown();
   const reason = useRef<HTMLInputElement>(null);
@@ -133,10 +132,7 @@ function Act(props: ActProps) {
   const asked = Object.entries(shape(properties)).filter(([name]) => !(name in param) && !(name in given));
   const lacking = required.filter((name) => asked.some(([one]) => one === name) && (said[name] ?? "") === "");
   const [wrong] = wrongIn(said, "");
-  const missing =
-    (isLost && "Close this dialog.") ||
-    (lacking.length > 0 && `Enter ${lacking.join(", ")}.`) ||
-    (wrong && `${wrong.path.slice(1)}: ${wrong.message}`);
+  const missing = lacking.length > 0 ? `Enter ${lacking.join(", ")}.` : wrong && `${wrong.path.slice(1)}: ${wrong.message}`;
   const post = (values: Values, key?: string) => {
     const sent = { path: { ...param }, query: {}, body: {} };
     for (const [name, value] of Object.entries({ ...said, ...given, ...values }))
@@ -185,10 +181,9 @@ function Act(props: ActProps) {
       const { status } = result.problem;
       if (operation?.isCreating && (status === 0 || status >= 500)) {
         // The request is not repeated, because a repeated request would create a second object. The list is reloaded.
-        lose(true);
-        told("");
-        const detail = `The request was sent at ${sentAt} and may have succeeded, but its result cannot be shown. Look in the list before you repeat it.`;
-        return setProblem({ ...result.problem, detail });
+        close();
+        const lost = `${title}: the request of ${sentAt} may have succeeded, but its result cannot be shown. Look in the list before you repeat it.`;
+        return told(<span class="wrong">{lost}</span>);
       }
       // The dry run is repeated after a refusal, because the state may have changed.
       if (![0, 401].includes(status)) again();

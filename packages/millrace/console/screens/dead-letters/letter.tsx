@@ -85,7 +85,6 @@ function Known({
         </section>
         <section aria-label="Replay">
           <h2>{isOpen ? "Preview of a replay" : "Replay"}</h2>
-          <Definition letter={letter} />
           <PlanOfReplay plan={letter.replay} came={letter.replay} />
         </section>
       </div>
@@ -138,16 +137,6 @@ function Withheld({ isHidden, reveal }: { isHidden: boolean; reveal: (() => void
     <p class="acts">
       <Button press={reveal}>Reveal withheld fields</Button>
       <Quiet of="This is recorded in the audit. A replay keeps the stored values." />
-    </p>
-  );
-}
-
-function Definition({ letter: { definition, message_type: type } }: { letter: Detail }) {
-  if (!definition) return <p class="quiet">This deployment does not know {type ? <bdi>{type}</bdi> : "a message without a type"}.</p>;
-  return (
-    <p class="quiet">
-      {definition.kind} {definition.type}, version {definition.version}
-      {definition.workflow && <>, performed by {definition.workflow}</>}
     </p>
   );
 }

@@ -143,7 +143,9 @@ function Draft({ message, first, isJson }: DraftProps) {
       onKeyDown={onConfirm(submit)}
     >
       <section aria-label="Message">
-        <Where message={message} />
+        <p class="quiet">
+          <Link to={hrefOf("catalog", nameOf(message))}>{type} in the catalog</Link>
+        </p>
         <Says {...{ schema, payload, isJson }} change={setPayload} told={told} />
         <details class="send-more" open={kind === "event"}>
           <summary>Options</summary>
@@ -228,22 +230,6 @@ function Says({ schema, payload, change, isJson, told }: SaysProps) {
         <Fields {...{ schema, value: read.value, path: "payload", told }} set={change} />
       )}
     </>
-  );
-}
-
-function Where({ message }: { message: Message }) {
-  const { performer, queue } = message;
-  return (
-    <p class="quiet">
-      {performer ? (
-        <>
-          Performed by <Link to={hrefOf("catalog", `workflow ${performer}`)}>{performer}</Link>,
-        </>
-      ) : (
-        "Published"
-      )}{" "}
-      through the queue {queue}. <Link to={hrefOf("catalog", nameOf(message))}>Details</Link>
-    </p>
   );
 }
 
