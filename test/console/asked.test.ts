@@ -17,7 +17,9 @@ async function asking(by: Person): Promise<string> {
   return (await waiting()) ?? "";
 }
 
-const people = (page: Page) => page.getByRole("region", { name: "History" });
+/** The row of an action on the page of an instance. */
+const acted = (page: Page, verb: string, reason: string) =>
+  page.getByRole("table", { name: "Actions on this instance" }).getByRole("row", { name: new RegExp(`ada ${verb} .*${reason}`) });
 
 it("an instance's question is shown once, at the top of the page, with its context and both answers; the answer is stored", async () => {
   const ada = await person();
@@ -35,7 +37,7 @@ it("an instance's question is shown once, at the top of the page, with its conte
   await dialog.getByLabel("Reason (kept in the audit)").fill("it reads well");
   await page.keyboard.press("Control+Enter");
   await page.locator(".facts").getByText("complete", { exact: true }).waitFor();
-  await people(page).getByText(`approved: ${items[0]?.question}: it reads well`).waitFor();
+  await acted(page, "approve", "it reads well").waitFor();
   await cause.waitFor({ state: "detached" });
   // The result of the action is visible by now.
   await expect.poll(async () => (await page.locator(".told").textContent())?.trim()).toBe("");
@@ -47,10 +49,10 @@ it("the page of a cancelled instance has no running clock and no primary action,
   await ada.ask("POST", `/v1/instances/${id}/cancel`, { reason: "called off" });
   const page = await ada.open(`instances/${id}`);
   await page.locator(".facts").getByText("terminated").waitFor();
-  const steps = page.getByRole("table", { name: "Steps" });
+  const steps = page.getByRole("list", { name: "Steps" });
   await steps.getByText("stopped", { exact: true }).waitFor();
   expect(await steps.getByText("waiting", { exact: true }).count()).toBe(0);
-  await people(page).getByText("ada cancelled it: called off").waitFor();
+  await acted(page, "cancel", "called off").waitFor();
   expect(await page.locator("button.main").count()).toBe(0);
 });
 
@@ -220,7 +222,7 @@ it("on a touch screen every button is high enough, no keyboard shortcut is menti
   expect(low).toEqual([]);
   expect(await dialog.getByText("Ctrl+Enter").isVisible()).toBe(false);
   const cut = await page.evaluate(
-    "[...document.querySelectorAll('.effects .cut, .timeline .step')].filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)",
+    "[...document.querySelectorAll('.effects .cut, [aria-label=Steps] summary > :first-child')].filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)",
   );
   expect(cut).toEqual([]);
 });

@@ -9,17 +9,15 @@ it("the catalog screen shows messages as a graph and as tables; it lists a workf
   const page = await ada.open("catalog");
   const workflows = page.getByRole("table", { name: "Workflows" });
   await workflows.getByText("publish-article", { exact: true }).waitFor();
-  expect(await page.locator("figure g[data-kind=workflow]").count()).toBe((await workflows.locator("tbody tr").count()) + 1);
+  expect(await page.locator("figure [data-kind=workflow]").count()).toBe((await workflows.locator("tbody tr").count()) + 1);
   await expectFit(page, "catalog");
 
-  // A graph wider than the window shows that it continues, and is scrolled by keys; the navigation has a link to the screen.
+  // A graph wider than the window is scrolled by keys; the navigation has a link to the screen.
   await page.setViewportSize({ width: 390, height: 844 });
   const picture = page.getByRole("region", { name: /^Graph of commands/ });
-  await expect.poll(() => picture.getAttribute("data-more")).toBe("right");
-  await page.getByText("Wider than this window").waitFor();
   await picture.focus();
   await page.keyboard.press("ArrowRight");
-  await expect.poll(() => picture.getAttribute("data-more")).toBe("left right");
+  await expect.poll(() => picture.evaluate(({ scrollLeft }) => scrollLeft)).toBeGreaterThan(0);
   const { x = -1, width = 0 } = (await page.locator("header [aria-current]").boundingBox()) ?? {};
   expect([x >= 0, x + width <= 390]).toEqual([true, true]);
   await page.setViewportSize({ width: 1280, height: 800 });

@@ -36,7 +36,7 @@ it("a failure is found, understood and retried by keyboard alone: the retry's pl
     .or(page.getByText("An upstream refused the call without any effect"))
     .waitFor();
   await page
-    .getByRole("table", { name: "Steps" })
+    .getByRole("list", { name: "Steps" })
     .getByText(/A fault was injected here/)
     .waitFor();
   await expectFit(page, "instance-errored");
@@ -56,8 +56,8 @@ it("a failure is found, understood and retried by keyboard alone: the retry's pl
   // Its button has gone, and the focus is in the button's place.
   await page.getByRole("button", { name: "Undo", exact: true }).waitFor();
   await expect.poll(() => page.evaluate("document.activeElement.className")).toBe("acts");
-  const people = page.getByRole("region", { name: "History" });
-  await people.getByText("ada retried it: the store is mended").waitFor();
+  const acted = page.getByRole("table", { name: "Actions on this instance" });
+  await acted.getByRole("row", { name: /ada retry .*the store is mended/ }).waitFor();
   await page.getByText(/^Run 1 failed at put page: .*\(status 403\)/).waitFor();
   await page.getByText(/^run 2 took/).waitFor();
   const { idempotency_key: key } = await ada.ask<{ idempotency_key: string }>(

@@ -54,9 +54,7 @@ it("the list of instances shows the results of a job, is filtered by the URL, an
   expect(await page.getByLabel("Status").isVisible()).toBe(true);
   await page.getByRole("button", { name: "Filters" }).click();
   expect(await page.getByLabel("Since").isVisible()).toBe(true);
-  await expect.poll(() => page.locator(".screens[data-more~=right]").count()).toBe(1);
   await page.setViewportSize({ width: 1280, height: 800 });
-  await expect.poll(() => page.locator(".screens[data-more~=right]").count()).toBe(0);
 
   await page.locator("main").focus();
   await page.keyboard.press("j");

@@ -37,6 +37,8 @@ it("the messages screen counts results by type and minute; a search for a key fi
   await expect.poll(() => row.locator("td").nth(3).textContent(), { timeout: 60_000 }).toMatch(/^[1-9]/);
   await row.focus();
   await page.keyboard.press("Enter");
+  await page.getByRole("slider", { name: "research.requested by minute" }).waitFor();
+  await page.getByText("As a table").click();
   const minutes = page.getByRole("table", { name: "research.requested by minute" }).locator("tbody tr");
   await expect.poll(() => minutes.count()).toBeGreaterThan(0);
   await page.getByText("started: an instance started").waitFor();

@@ -86,12 +86,12 @@ it("a page where a user of another tenant signs in shows no data of the first te
   const [ada, eve] = [await person(), await person()];
   const id = (await articles(ada, ["cortado"])).find(({ workflow }) => workflow === "publish-article")?.id;
   const page = await ada.open(`instances/${id}`);
-  await page.getByRole("table", { name: "Steps" }).waitFor();
+  await page.getByRole("list", { name: "Steps" }).waitFor();
   for (const code of ["mc_nothing", "%E0%A4%A"]) {
     await page.evaluate(`location.hash = "#code=${code}"`);
     await expect.poll(() => page.url()).not.toContain("#");
   }
-  await page.getByRole("table", { name: "Steps" }).waitFor();
+  await page.getByRole("list", { name: "Steps" }).waitFor();
   forgive(page, /401|422/);
 
   const link = await signInLink(eve.url, eve.token);
@@ -108,7 +108,7 @@ it("a user who may only read is offered no action", async () => {
   const reader = await person({ tenant: ada.tenant, scopes: ["read"] });
   const id = (await articles(ada, ["lungo"])).find(({ workflow }) => workflow === "publish-article")?.id;
   const page = await reader.open(`instances/${id}`);
-  await page.getByRole("table", { name: "Steps" }).waitFor();
+  await page.getByRole("list", { name: "Steps" }).waitFor();
   expect(await page.getByRole("button", { name: "Undo" }).count()).toBe(0);
 });
 

@@ -70,6 +70,7 @@ export async function send(method: string, path: string, sent: Sent & { query?: 
   if (unnamed !== undefined) return { ok: false, problem: unsendable(`No address can name “${unnamed}”. Open it from a list.`) };
   const { token } = session.get();
   const headers = headersOf({
+    accept: "application/json",
     ...(token && { authorization: `Bearer ${token}` }),
     ...(body !== undefined && { "content-type": "application/json" }),
     ...(key && { "idempotency-key": quoted(key) }),

@@ -31,11 +31,13 @@ export async function follow({ path, over, last, hear, turn = () => {}, mayEnd =
   let pauseMs = FIRST_PAUSE_MS;
   while (!over.aborted) {
     const { token } = session.get();
-    const hold = held(over);
+    // A lost connection may cause no error, so that a connection also ends after a time without data, and when the browser goes offline.
+    const silent = new AbortController();
+    const silence = once("offline", SILENCE_MS, () => silent.abort());
     try {
       const answer = await fetch(path, {
         headers: { ...(token && { authorization: `Bearer ${token}` }), ...(last.id && { "last-event-id": last.id }) },
-        signal: hold.signal,
+        signal: AbortSignal.any([over, silent.signal]),
       });
       const { status } = answer;
       if (status === 401) return expired(await problemIn(answer));
@@ -44,7 +46,7 @@ export async function follow({ path, over, last, hear, turn = () => {}, mayEnd =
         turn("live");
         pauseMs = FIRST_PAUSE_MS;
         await readEvents(answer.body, (event) => {
-          hold.on();
+          silence.again();
           last.id = event?.id ?? last.id;
           hear(event);
         });
@@ -57,53 +59,38 @@ export async function follow({ path, over, last, hear, turn = () => {}, mayEnd =
     } catch {
       if (!over.aborted) turn("off");
     } finally {
-      hold.end();
+      silence.end();
     }
     if (over.aborted) return;
-    await pausedFor(pauseMs);
+    await new Promise<void>((resolve) => once("online", pauseMs, resolve));
     pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
   }
 }
 
-/**
- * Returns an abort signal for a connection. The signal aborts when `over` aborts, after `SILENCE_MS` without data, and when the browser
- * goes offline. This is needed because a lost connection may cause no error.
- */
-function held(over: AbortSignal): { signal: AbortSignal; on: () => void; end: () => void } {
-  const silent = new AbortController();
-  const cut = () => silent.abort();
-  let timer = setTimeout(cut, SILENCE_MS);
-  addEventListener("offline", cut);
-  return {
-    signal: AbortSignal.any([over, silent.signal]),
-    on() {
-      clearTimeout(timer);
-      timer = setTimeout(cut, SILENCE_MS);
-    },
-    end() {
-      clearTimeout(timer);
-      removeEventListener("offline", cut);
-    },
+/** Calls `act` once: at an event of the window, or after a time without a call of `again`. */
+function once(event: "online" | "offline", ms: number, act: () => void): { again: () => void; end: () => void } {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const end = () => {
+    clearTimeout(timer);
+    removeEventListener(event, now);
   };
+  const now = () => {
+    end();
+    act();
+  };
+  const again = () => {
+    clearTimeout(timer);
+    timer = setTimeout(now, ms);
+  };
+  addEventListener(event, now);
+  again();
+  return { again, end };
 }
 
 /** The engine's `Retry-After` is in seconds. If a proxy sends a date, the date is ignored. */
 function askedMs({ headers }: Response): number {
   const seconds = Number(headers.get("retry-after"));
   return Number.isFinite(seconds) ? Math.min(seconds * 1000, MOST_ASKED_MS) : 0;
-}
-
-/** Waits for a time, or until the browser is online again. */
-function pausedFor(ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    const end = () => {
-      clearTimeout(timer);
-      removeEventListener("online", end);
-      resolve();
-    };
-    const timer = setTimeout(end, ms);
-    addEventListener("online", end);
-  });
 }
 
 /**

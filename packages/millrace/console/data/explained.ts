@@ -1,4 +1,5 @@
-import { useEffect, useState } from "preact/hooks";
+import { type Result, send } from "./api.ts";
+import { useData } from "./use-data.ts";
 
 export interface Explained {
   code: string;
@@ -7,25 +8,15 @@ export interface Explained {
   next: string;
 }
 
-let asked: Promise<ReadonlyMap<string, Explained>> | undefined;
+let asked: Promise<Result<unknown>> | undefined;
 
-async function read(): Promise<ReadonlyMap<string, Explained>> {
-  const answer = await fetch("/problems", { headers: { accept: "application/json" } });
-  if (!answer.ok) throw new Error(`The answer was ${answer.status}.`);
-  const { items } = (await answer.json()) as { items: Explained[] };
-  return new Map(items.map((one) => [one.code, one]));
+async function read(): Promise<Result<ReadonlyMap<string, Explained>>> {
+  asked ??= send("GET", "/problems");
+  const answer = await asked;
+  if (answer.ok) return { ok: true, data: new Map((answer.data as { items: Explained[] }).items.map((one) => [one.code, one])) };
+  asked = undefined;
+  return answer;
 }
 
-/**
- * Returns the explanations of error codes. They are loaded once per page load, at the first use. The result is empty if the request fails.
- */
-export function useExplained(): ReadonlyMap<string, Explained> {
-  const [known, know] = useState<ReadonlyMap<string, Explained>>(new Map());
-  useEffect(() => {
-    asked ??= read();
-    asked.then(know, () => {
-      asked = undefined;
-    });
-  }, []);
-  return known;
-}
+/** Returns the explanations of error codes. They are loaded once per page load, at the first use. The result is empty before. */
+export const useExplained = (): ReadonlyMap<string, Explained> => useData(read, []).data ?? new Map();

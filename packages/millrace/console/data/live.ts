@@ -18,14 +18,11 @@ export interface LiveEvent {
 
 export const live = cell<Live>({ state: "connecting", heardAt: 0, behindSince: 0 });
 
-const hearers = new Set<(event: LiveEvent) => void>();
+/** The last event of the stream. */
+export const heard = cell<LiveEvent | undefined>(undefined);
+
 const last = { id: "" };
 let following: AbortController | undefined;
-
-export function hear(hearer: (event: LiveEvent) => void): () => void {
-  hearers.add(hearer);
-  return () => void hearers.delete(hearer);
-}
 
 export function heardNow(): void {
   live.set({ ...live.get(), heardAt: Date.now() });
@@ -86,5 +83,5 @@ function turn(state: Live["state"]): void {
 
 function tell(event: ServerEvent | undefined): void {
   heardNow();
-  if (event?.event !== undefined) for (const hearer of [...hearers]) hearer({ kind: event.event, data: event.data });
+  if (event?.event !== undefined) heard.set({ kind: event.event, data: event.data });
 }

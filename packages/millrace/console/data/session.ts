@@ -48,35 +48,32 @@ export function begin(): Promise<void> {
   return code === undefined ? look(kept.read()) : trade(code);
 }
 
-async function trade(code: string): Promise<void> {
-  attempt = () => trade(code);
+/** If a sign-in link was used before, or the engine cannot be reached, an existing session is not ended. */
+function trade(code: string): Promise<void> {
   const isOpen = session.get().state === "in";
-  try {
-    const answer = await fetch("/console/sign-in", {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ code }),
-    });
-    // If the sign-in link was used before, an existing session is not ended.
-    if (!answer.ok) return isOpen ? undefined : out(await problemIn(answer));
-    const { token, ...caller } = (await answer.json()) as Caller & { token: string };
-    enter({ token, caller });
-  } catch (error) {
-    if (!isOpen) out({ ...unanswered(error), detail: "The engine cannot be reached. Your link may still be valid: try again." });
-  }
+  const body = JSON.stringify({ code });
+  const request = () => fetch("/console/sign-in", { method: "POST", headers: { "content-type": "application/json" }, body });
+  return signIn(request, (why) => {
+    if (!isOpen) out(why.status === 0 ? { ...why, detail: `${why.detail} Your link may still be valid: try again.` } : why);
+  });
 }
 
 /** Signs in with a token, or without a token with the browser's own credentials. The result is stored in `session`. */
 export async function look(token: string | undefined): Promise<void> {
-  attempt = () => look(token);
   if (token !== undefined && !/^[!-~]+$/.test(token)) return out(NO_TOKEN);
+  const request = () => fetch("/v1/caller", { headers: token ? { authorization: `Bearer ${token}` } : {} });
+  return signIn(request, (why) => out(token || why.status !== 401 ? why : undefined), token);
+}
+
+async function signIn(request: () => Promise<Response>, refused: (why: Problem) => void, sent?: string): Promise<void> {
+  attempt = () => signIn(request, refused, sent);
   try {
-    const answer = await fetch("/v1/caller", { headers: token ? { authorization: `Bearer ${token}` } : {} });
-    if (answer.ok) enter({ ...(token && { token }), caller: (await answer.json()) as Caller });
-    else if (token || answer.status !== 401) out(await problemIn(answer));
-    else out();
+    const answer = await request();
+    if (!answer.ok) return refused(await problemIn(answer));
+    const { token = sent, ...caller } = (await answer.json()) as Caller & { token?: string };
+    enter({ caller, ...(token && { token }) });
   } catch (error) {
-    out({ ...unanswered(error), detail: "The engine cannot be reached." });
+    refused({ ...unanswered(error), detail: "The engine cannot be reached." });
   }
 }
 

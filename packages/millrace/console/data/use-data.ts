@@ -2,7 +2,7 @@ import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { get, type Item, type Path, type Result, send } from "./api.ts";
 import { useCell } from "./cell.ts";
 import { follow } from "./events.ts";
-import { caughtUp, fallBehind, hear, heardNow, isPaused, type LiveEvent, live } from "./live.ts";
+import { caughtUp, fallBehind, heard, heardNow, isPaused, type LiveEvent, live } from "./live.ts";
 import type { Problem } from "./problem.ts";
 import { session } from "./session.ts";
 
@@ -12,6 +12,13 @@ export interface Data<T> {
   again: () => void;
   /** Reloads the data after a delay. Several calls within the delay cause one reload. */
   soon: () => void;
+  /** Changes the shown data. */
+  hold: (next: (before: Held<T>) => Held<T>) => void;
+}
+
+interface Held<T> {
+  data?: T | undefined;
+  problem?: Problem | undefined;
 }
 
 const LOOK_EVERY_MS = 700;
@@ -23,15 +30,20 @@ type About = readonly string[] | ((event: LiveEvent) => boolean);
 /**
  * Loads data immediately, when `depends` changes, after a relevant event, when the page becomes visible, and after a sign-in. While live
  * updates are paused, only the user's actions load the data. Loads do not overlap: after a change during a load, the next load starts when
- * the current load has ended.
+ * the current load has ended. `merge` joins loaded data with the shown data; by default, it replaces the shown data.
  */
-export function useData<T>(load: () => Promise<Result<T>>, depends: readonly unknown[], about: About = []): Data<T> {
+export function useData<Loaded, T = Loaded>(
+  load: () => Promise<Result<Loaded>>,
+  depends: readonly unknown[],
+  about: About = [],
+  merge: (next: Loaded, before: T | undefined) => T = (next) => next as unknown as T,
+): Data<T> {
   const isAbout = typeof about === "function" ? about : ({ kind }: LiveEvent) => about.includes(kind);
-  const [held, hold] = useState<{ data?: T | undefined; problem?: Problem | undefined }>({});
+  const [held, hold] = useState<Held<T>>({});
   const nth = useCell(session, (one) => one.nth);
   const begun = { turn: 0, isOut: false, isAsked: false, timer: undefined as ReturnType<typeof setTimeout> | undefined };
-  const latest = useRef({ load, isAbout, ...begun });
-  Object.assign(latest.current, { load, isAbout });
+  const latest = useRef({ load, isAbout, merge, ...begun });
+  Object.assign(latest.current, { load, isAbout, merge });
 
   /** Loads data immediately and ignores the result of a running load, because this result may belong to previous values of `depends`. */
   const look = useCallback(async () => {
@@ -45,7 +57,7 @@ export function useData<T>(load: () => Promise<Result<T>>, depends: readonly unk
       heardNow();
       caughtUp(latest, askedAt);
     }
-    hold(({ data }) => (result.ok ? { data: result.data } : { data, problem: result.problem }));
+    hold(({ data }) => (result.ok ? { data: latest.current.merge(result.data, data) } : { data, problem: result.problem }));
     if (latest.current.isAsked) void look();
   }, []);
   const again = useCallback(() => {
@@ -70,9 +82,7 @@ export function useData<T>(load: () => Promise<Result<T>>, depends: readonly unk
     }, LOOK_EVERY_MS);
   }, []);
   useEffect(() => {
-    const stop = hear((event) => {
-      if (latest.current.isAbout(event)) soon();
-    });
+    const stop = heard.listen((event) => event && latest.current.isAbout(event) && soon());
     const seen = () => void (!document.hidden && !isPaused() && again());
     document.addEventListener("visibilitychange", seen);
     return () => {
@@ -84,7 +94,7 @@ export function useData<T>(load: () => Promise<Result<T>>, depends: readonly unk
     };
   }, []);
 
-  return { data: held.data, problem: held.problem, again, soon };
+  return { data: held.data, problem: held.problem, again, soon, hold };
 }
 
 interface Page<Row> {
@@ -92,7 +102,7 @@ interface Page<Row> {
   next_cursor: string | null;
 }
 
-export interface Pages<Row> extends Omit<Data<unknown>, "data"> {
+export interface Pages<Row> extends Pick<Data<unknown>, "problem" | "again"> {
   rows: Row[] | undefined;
   nameOf: (row: Row) => string;
   /** Loads the next page of the list. Undefined if the last page is loaded. */
@@ -104,8 +114,10 @@ export interface Pages<Row> extends Omit<Data<unknown>, "data"> {
 interface Shown<Row> {
   rows: Row[];
   cursor: string | null;
+  /** True if pages after the first page are shown. */
+  isGrown?: true;
   /** True if there are more new rows than one page, so that rows are missing between the first page and the shown rows. */
-  isTorn: boolean;
+  isTorn?: true;
 }
 
 interface ListOptions<Row> {
@@ -136,66 +148,53 @@ export function usePages<Row>(
   depends: readonly unknown[],
   { nameOf = (row) => (row as { id: string }).id, about = ["action"], rowIn }: ListOptions<Row> = {},
 ): Pages<Row> {
-  const [shown, show] = useState<Shown<Row> | undefined>();
-  const [problem, setProblem] = useState<Problem | undefined>();
-  const list = useRef({ nth: 0, isReading: false });
-  useEffect(() => {
-    list.current = { nth: list.current.nth + 1, isReading: false };
-    show(undefined);
-    setProblem(undefined);
-  }, depends);
-  const first = useData(
+  const list = useRef({ isReading: false });
+  const restart = () => {
+    list.current = { isReading: false };
+  };
+  useEffect(restart, depends);
+  const { data, problem, again, hold } = useData<Page<Row>, Shown<Row>>(
     () => load(undefined),
     depends,
     (event) => {
       const changed = rowIn?.(event);
-      if (changed)
-        show((before) => before && { ...before, rows: before.rows.map((row) => (nameOf(row) === nameOf(changed) ? changed : row)) });
+      const replaced = (rows: Row[]) => rows.map((row) => (changed && nameOf(row) === nameOf(changed) ? changed : row));
+      if (changed) hold(({ data, ...rest }) => ({ ...rest, data: data && { ...data, rows: replaced(data.rows) } }));
       return typeof about === "function" ? about(event) : about.includes(event.kind);
     },
+    (page, before) => joined(page, before, nameOf),
   );
-  useEffect(() => {
-    if (first.data) show((before) => before && joined(first.data?.items ?? [], before, nameOf));
-  }, [first.data]);
-
-  const cursor = shown ? shown.cursor : first.data?.next_cursor;
+  const { rows, cursor, isTorn } = data ?? {};
   const more = async () => {
-    const { nth, isReading } = list.current;
-    if (isReading) return;
-    list.current.isReading = true;
+    const own = list.current;
+    if (own.isReading) return;
+    own.isReading = true;
     const next = await load(cursor ?? undefined);
-    if (nth !== list.current.nth) return;
-    list.current.isReading = false;
-    setProblem(next.ok ? undefined : next.problem);
-    if (!next.ok) return;
-    const { items, next_cursor } = next.data;
-    show((before) => {
-      const rows = before?.rows ?? first.data?.items ?? [];
-      const known = new Set(rows.map(nameOf));
-      return { isTorn: false, ...before, rows: [...rows, ...items.filter((row) => !known.has(nameOf(row)))], cursor: next_cursor };
+    if (own !== list.current) return;
+    own.isReading = false;
+    hold(({ data }) => {
+      if (!next.ok || !data) return { data, problem: next.ok ? undefined : next.problem };
+      const known = new Set(data.rows.map(nameOf));
+      const added = next.data.items.filter((row) => !known.has(nameOf(row)));
+      return { data: { ...data, rows: [...data.rows, ...added], cursor: next.data.next_cursor, isGrown: true } };
     });
   };
   const newest = () => {
-    show(undefined);
-    first.again();
+    restart();
+    hold(() => ({}));
+    again();
   };
-  return {
-    ...first,
-    nameOf,
-    problem: first.problem ?? problem,
-    rows: shown?.rows ?? first.data?.items,
-    more: cursor ? more : undefined,
-    newest: shown?.isTorn ? newest : undefined,
-  };
+  return { rows, problem, again, nameOf, more: cursor ? more : undefined, newest: isTorn ? newest : undefined };
 }
 
 /** Merges a reloaded first page with the shown rows. The page replaces the shown rows down to the last row that both contain. */
-function joined<Row>(page: readonly Row[], shown: Shown<Row>, nameOf: (row: Row) => string): Shown<Row> {
+function joined<Row>({ items, next_cursor }: Page<Row>, shown: Shown<Row> | undefined, nameOf: (row: Row) => string): Shown<Row> {
+  if (!shown?.isGrown) return { rows: items, cursor: next_cursor };
   if (shown.isTorn) return shown;
-  const anew = new Set(page.map(nameOf));
+  const anew = new Set(items.map(nameOf));
   const reach = shown.rows.findLastIndex((row) => anew.has(nameOf(row)));
   if (reach < 0 && shown.rows.length > 0) return { ...shown, isTorn: true };
-  return { ...shown, rows: [...page, ...shown.rows.slice(reach + 1)] };
+  return { ...shown, rows: [...items, ...shown.rows.slice(reach + 1)] };
 }
 
 /** The interval of the reload, in which the engine collects new metrics. */

@@ -21,7 +21,7 @@ export function useFilters<F extends Filters>(filters: F): { [Name in keyof F]?:
   };
 }
 
-/** A text field that applies a filter when the user has finished typing. A new render does not change the typed text. */
+/** A text field of the filters. A new render does not change text that the user types. */
 function TextFilter({ name, value, known }: { name: string; value: string; known: Filter["known"] }) {
   const field = useRef<HTMLInputElement>(null);
   const list = useId();
@@ -31,19 +31,17 @@ function TextFilter({ name, value, known }: { name: string; value: string; known
   useLayoutEffect(() => {
     if (field.current) field.current.value = value;
   }, [value]);
-  const finish = (text: string) => text.trim() !== value && setFilters({ [name]: text.trim() });
   return (
     <>
       <input
         ref={field}
+        name={name}
         type="text"
         autocomplete="off"
         spellcheck={false}
         placeholder="any"
         {...(known && { list })}
         onFocus={offer}
-        onChange={(event) => finish(event.currentTarget.value)}
-        onKeyDown={(event) => event.key === "Enter" && finish(event.currentTarget.value)}
       />
       {known && (
         <datalist id={list}>
@@ -64,7 +62,13 @@ export function FilterBar({ filters }: { filters: Filters }) {
   const [isOpen, open] = useState(false);
   const shown = Object.entries(filters).filter(([name, { isRare }]) => !isRare || set[name] !== undefined);
   return (
-    <form class="filters" aria-label="Filters" data-open={isOpen || undefined} onSubmit={(event) => event.preventDefault()}>
+    <form
+      class="filters"
+      aria-label="Filters"
+      data-open={isOpen || undefined}
+      onSubmit={(event) => event.preventDefault()}
+      onChange={({ target }) => setFilters({ [(target as HTMLInputElement).name]: (target as HTMLInputElement).value.trim() })}
+    >
       {shown.length > FOLDED_FROM && (
         <button type="button" class="unfold" aria-expanded={isOpen} onClick={() => open(!isOpen)}>
           {isOpen ? "Hide filters" : "Filters"}
@@ -75,7 +79,7 @@ export function FilterBar({ filters }: { filters: Filters }) {
         <label key={name} data-set={set[name] !== undefined || undefined}>
           {label}
           {options ? (
-            <select value={set[name] ?? ""} onChange={(event) => setFilters({ [name]: event.currentTarget.value })}>
+            <select name={name} value={set[name] ?? ""}>
               <option value="">{unset}</option>
               {/* A link may set the filter to a value that is not among the options, such as a time. */}
               {set[name] !== undefined && !Object.hasOwn(options, set[name]) && <option value={set[name]}>{set[name]}</option>}

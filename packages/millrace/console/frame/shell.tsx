@@ -8,8 +8,8 @@ import { remembered } from "../data/remembered.ts";
 import { session, signOut } from "../data/session.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { Check } from "../parts/form.tsx";
-import { Button } from "../parts/page.tsx";
-import { Icon, LOCAL_ZONE, markEdges, rounded, timeZone, zone } from "../parts/text.tsx";
+import { Button, Lines } from "../parts/page.tsx";
+import { Icon, LOCAL_ZONE, rounded, timeZone, useWidth, zone } from "../parts/text.tsx";
 import { SCREENS, screenAt } from "../screens/index.ts";
 import { go, hrefOf, isSheetShown, Link, type Place, singleKeys, useKeys, usePlace } from "./router.tsx";
 import { Search } from "./search.tsx";
@@ -20,26 +20,21 @@ const GOES = Object.fromEntries(SCREENS.flatMap(({ key, path }) => (key ? [[`g $
 export function Shell() {
   const place = usePlace();
   const { state, caller } = useCell(session);
-  const { screen, param } = screenAt(place.path);
+  const { component: Screen, title, param, current } = screenAt(place.path);
   const navigation = useRef<HTMLElement>(null);
   useKeys({ ...GOES, "?": () => isSheetShown.set(true), p: turnLive, t: turnTheme });
   const waiting = useCell(needed);
   const isUtc = useCell(zone) === "utc";
   useEffect(() => {
-    document.title = `${waiting > 0 ? `(${waiting}) ` : ""}${screen.title} · Millrace`;
-  }, [screen, waiting]);
-  // The navigation scrolls in a narrow window. The current entry is kept visible, and the sides with hidden entries are marked.
-  const mark = () => markEdges(navigation.current, navigation.current?.parentElement);
+    document.title = `${waiting > 0 ? `(${waiting}) ` : ""}${title} · Millrace`;
+  }, [title, waiting]);
+  // The navigation scrolls in a narrow window. The current entry is kept visible, without `scrollIntoView`, which changes the element that
+  // the next Tab key focuses.
+  const width = useWidth(navigation);
   useEffect(() => {
-    const look = () => {
-      const current = navigation.current?.querySelector<HTMLElement>("[aria-current]");
-      if (current && navigation.current) navigation.current.scrollLeft = current.offsetLeft - (innerWidth - current.offsetWidth) / 2;
-      mark();
-    };
-    look();
-    addEventListener("resize", look);
-    return () => removeEventListener("resize", look);
-  }, [screen]);
+    const entry = navigation.current?.querySelector<HTMLElement>("[aria-current]");
+    if (entry && navigation.current) navigation.current.scrollLeft = entry.offsetLeft - (width - entry.offsetWidth) / 2;
+  }, [current, width]);
   return (
     <>
       <a class="skip" href="#main">
@@ -61,20 +56,18 @@ export function Shell() {
             Sign out
           </button>
         </div>
-        <div class="screens">
-          <nav aria-label="Screens" ref={navigation} onScroll={mark}>
-            {SCREENS.filter(({ under }) => under === undefined).map((one) => (
-              <Link key={one.name} to={hrefOf(one.path)} aria-current={(screen.under ?? screen.name) === one.name ? "page" : undefined}>
-                {one.title}
-              </Link>
-            ))}
-          </nav>
-        </div>
+        <nav aria-label="Screens" ref={navigation}>
+          {SCREENS.filter(({ under }) => under === undefined).map((one) => (
+            <Link key={one.path} to={hrefOf(one.path)} aria-current={current === one.path ? "page" : undefined}>
+              {one.title}
+            </Link>
+          ))}
+        </nav>
       </header>
       <main id="main" tabIndex={-1}>
         {/* With this key, the screen starts with a new state when the object, the tenant or the scopes change. */}
-        <Boundary key={`${caller?.tenant} ${caller?.scopes.join(" ")} ${screen.name} ${param ?? ""}`} at={place}>
-          <screen.component param={param ?? ""} />
+        <Boundary key={`${caller?.tenant} ${caller?.scopes.join(" ")} ${place.path.join(" ")}`} at={place}>
+          <Screen param={param} />
         </Boundary>
       </main>
       <footer class="quiet">
@@ -179,18 +172,12 @@ function KeySheet() {
   const goes = SCREENS.flatMap(({ key, title }) => (key ? [[`g ${key}`, `go to ${title}`] as const] : []));
   return (
     <Dialog title="Keys" close={() => isSheetShown.set(false)}>
-      <dl class="keys">
-        {[...goes, ...KEYS].map(([keys, does]) => (
-          <div key={keys}>
-            <dt>
-              {keys.split(" ").map((one) => (
-                <kbd key={one}>{one}</kbd>
-              ))}
-            </dt>
-            <dd>{does}</dd>
-          </div>
-        ))}
-      </dl>
+      <div class="keys">
+        <Lines
+          columns="104px 1fr"
+          of={[...goes, ...KEYS].map(([keys, does]) => [keys.split(" ").map((one) => <kbd key={one}>{one}</kbd>), does])}
+        />
+      </div>
       <Check label="Single-key shortcuts" isSet={setting === "on"} set={(isSet) => singleKeys.set(isSet ? "on" : "off")} />
     </Dialog>
   );

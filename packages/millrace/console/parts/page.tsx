@@ -1,13 +1,13 @@
 import { type ComponentChildren, type ComponentType, Fragment, type VNode } from "preact";
-import { useRef } from "preact/hooks";
+import { useId, useRef } from "preact/hooks";
 import { useCell } from "../data/cell.ts";
 import type { Problem } from "../data/problem.ts";
 import { may, session } from "../data/session.ts";
-import type { Pages as Loaded } from "../data/use-data.ts";
+import type * as Data from "../data/use-data.ts";
 import { hrefOf, Link, useWalk } from "../frame/router.tsx";
 
 export interface ListProps<Row> {
-  pages: Loaded<Row>;
+  pages: Data.Pages<Row>;
   noun: readonly [one: string, many: string];
   /** The reason why the list is empty, or a text for `Empty`. */
   empty: string | VNode;
@@ -51,6 +51,17 @@ export function Empty({ children, command }: { children: ComponentChildren; comm
       <p>{children}</p>
       {command && <pre>{command}</pre>}
     </div>
+  );
+}
+
+/** An empty list that a command fills. `children` says why it is empty. */
+export function NothingSent({ children }: { children: ComponentChildren }) {
+  const command = `curl ${location.origin}/v1/commands -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
+  -d '{"type":"…","payload":{…}}'`;
+  return (
+    <Empty command={command}>
+      {children} <Link to={hrefOf("send")}>Send</Link> a command from here, or from a terminal:
+    </Empty>
   );
 }
 
@@ -162,15 +173,26 @@ export function Button({ press, children, label, ...rest }: ButtonProps) {
   );
 }
 
+/** A part of a screen with a heading. `id` is the target of links to it. */
+export function Section({ title, id, children }: { title: ComponentChildren; id?: string; children: ComponentChildren }) {
+  const name = useId();
+  return (
+    <section aria-labelledby={id ?? name}>
+      <h2 id={id ?? name}>{title}</h2>
+      {children}
+    </section>
+  );
+}
+
 /** The parts of a line of facts. An empty part is left out. */
 export function Facts({ of }: { of: readonly ComponentChildren[] }) {
   return <p class="facts">{of.map((one, nth) => one && <span key={nth}>{one}</span>)}</p>;
 }
 
 /** A link with a text that a narrow column cuts. The tooltip has the whole text. */
-export function LinkTo({ to, of, title = of }: { to: string; of: string; title?: string }) {
+export function LinkTo({ to, of, title = of }: { to: string; of: ComponentChildren; title?: ComponentChildren }) {
   return (
-    <Link to={to} title={title}>
+    <Link to={to} title={typeof title === "string" ? title : undefined}>
       <bdi>{of}</bdi>
     </Link>
   );
@@ -233,6 +255,21 @@ export function Reading({ problem }: { problem: Problem | undefined }) {
   return problem ? <ProblemNote problem={problem} /> : <p class="quiet">Reading …</p>;
 }
 
+interface LoadedProps<T> {
+  of: { data: T | undefined; problem: Problem | undefined };
+  children: (data: T) => ComponentChildren;
+}
+
+/** Shows loaded data, and the problem of the last load. */
+export function Loaded<T>({ of: { data, problem }, children }: LoadedProps<T>) {
+  return (
+    <>
+      {(problem || data === undefined) && <Reading problem={problem} />}
+      {data !== undefined && children(data)}
+    </>
+  );
+}
+
 interface LostProps {
   title: string;
   problem: Problem | undefined;
@@ -265,6 +302,45 @@ export function Pairs({ of }: { of: Readonly<Record<string, ComponentChildren>> 
         ),
       )}
     </dl>
+  );
+}
+
+export interface Opened {
+  key: string;
+  cells: readonly ComponentChildren[];
+  details: ComponentChildren;
+  /** True for a record that is open before the user opens one. */
+  isOpen?: boolean;
+}
+
+interface RecordsProps {
+  label: string;
+  /** The widths of the cells, as CSS grid widths. */
+  columns: string;
+  /** The index of the cell that narrow windows hide. */
+  minor: number;
+  of: readonly Opened[];
+}
+
+/** A list of records that the user can open. */
+export function Records({ label, columns, minor, of }: RecordsProps) {
+  return (
+    <ul class="records" aria-label={label} style={{ "--columns": columns }}>
+      {of.map(({ key, cells, details, isOpen = false }) => (
+        <li key={key}>
+          <details open={isOpen}>
+            <summary>
+              {cells.map((one, at) => (
+                <span key={at} class={at === minor ? "minor" : undefined}>
+                  {one}
+                </span>
+              ))}
+            </summary>
+            {details}
+          </details>
+        </li>
+      ))}
+    </ul>
   );
 }
 

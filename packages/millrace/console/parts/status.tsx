@@ -2,57 +2,54 @@ import type { Item } from "../data/api.ts";
 import { timeNow } from "../data/clock.ts";
 import { Ago, Quiet } from "./text.tsx";
 
-/** Each tone has its own shape, so that statuses differ not only in color. The shapes are drawn on a grid of 12 by 12. */
-const SHAPES = {
-  green: "M2 6.5 5 9.5 10 3",
-  blue: "M6 6m-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z",
-  amber: "M10 6a4 4 0 1 1-1.4-3M9 .8v2.6H6.4",
-  violet: "M3 1.5h6M3 10.5h6M3.5 1.5c0 3 5 6 5 9M8.5 1.5c0 3-5 6-5 9",
-  orange: "M4 4a2 2 0 1 1 3 1.8c-.8.4-1 .9-1 1.7M6 9.8v.4",
-  red: "M3 3l6 6M9 3l-6 6",
-  grey: "M4.2 2.5v7M7.8 2.5v7",
-  quiet: "M6 6m-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z",
+/**
+ * The words of each tone. Each tone has its own shape, so that statuses differ not only in color. The shapes are drawn on a grid of 12 by
+ * 12.
+ */
+const TONES = {
+  green: {
+    shape: "M2 6.5 5 9.5 10 3",
+    words: ["complete", "done", "confirmed", "applied", "approved", "replayed", "active", "taken", "delivered", "stated"],
+  },
+  blue: {
+    shape: "M6 6m-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z",
+    words: ["running", "claimed", "open", "going", "starts", "follows", "sent", "on_its_way", "in_transit", "moving", "started", "p50"],
+  },
+  amber: { shape: "M10 6a4 4 0 1 1-1.4-3M9 .8v2.6H6.4", words: ["retrying", "retried", "overdue", "failed", "narrowed"] },
+  violet: {
+    shape: "M3 1.5h6M3 10.5h6M3.5 1.5c0 3 5 6 5 9M8.5 1.5c0 3-5 6-5 9",
+    words: ["waiting", "sleeping", "pending", "full", "delayed"],
+  },
+  orange: { shape: "M4 4a2 2 0 1 1 3 1.8c-.8.4-1 .9-1 1.7M6 9.8v.4", words: ["in_doubt", "unknown", "p99"] },
+  red: { shape: "M3 3l6 6M9 3l-6 6", words: ["ended with failures", "errored", "timed_out", "captured"] },
+  grey: { shape: "M4.2 2.5v7M7.8 2.5v7", words: ["paused", "aborted"] },
+  quiet: { shape: "M6 6m-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z", words: [] },
 } as const;
 
-/** Separate shapes for words whose tone other words also have: an octagon, a triangle, a bell, an envelope, a barred circle. */
-const OWN_SHAPES = {
-  critical: "M4 1h4l3 3v4l-3 3H4L1 8V4zM6 3.6v3M6 8.3v.2",
-  warning: "M6 1.4 11 10.6H1zM6 4.8v2.6M6 8.9v.1",
-  firing: "M3 8.6V5.5a3 3 0 0 1 6 0v3.1l1 .9H2zM5.2 11.2h1.6",
-  letter: "M1.2 2.6h9.6v7H1.2zM1.4 2.9 6 6.6l4.6-3.7",
-  barred: "M6 6m-4.6 0a4.6 4.6 0 1 0 9.2 0a4.6 4.6 0 1 0-9.2 0zM3.6 6h4.8",
-} as const;
+export type Tone = keyof typeof TONES;
 
-export type Tone = keyof typeof SHAPES;
-type OwnShape = keyof typeof OWN_SHAPES;
-
-const SHAPED: Readonly<Record<string, OwnShape>> = {
-  ...{ critical: "critical", warning: "warning", firing: "firing", dead: "letter", "dead letter": "letter" },
-  ...{ held: "barred", blocked: "barred", stopped: "barred", halted: "barred", rejected: "barred", refused: "barred" },
-};
-
-const WORDS: Readonly<Partial<Record<Tone, readonly string[]>>> = {
-  green: ["complete", "done", "confirmed", "applied", "approved", "replayed", "active", "taken", "delivered", "stated"],
-  blue: ["running", "claimed", "open", "going", "starts", "follows", "sent", "on_its_way", "in_transit", "moving"],
-  amber: ["retrying", "overdue", "failed", "narrowed", "firing", "warning"],
-  violet: ["waiting", "sleeping", "pending", "full", "delayed"],
-  orange: ["in_doubt", "unknown"],
-  red: [
-    ...["critical", "dead letter", "ended with failures", "errored", "dead", "timed_out"],
-    ...["refused", "rejected", "halted", "stopped", "held", "blocked"],
-  ],
-  grey: ["paused", "aborted"],
-};
-const TONES = new Map(Object.entries(WORDS).flatMap(([tone, words]) => words.map((word) => [word, tone as Tone])));
+/** Words with separate shapes: an octagon, a triangle, a bell, an envelope, a barred circle. */
+const OWN: readonly { tone: Tone; shape: string; words: readonly string[] }[] = [
+  { tone: "red", shape: "M4 1h4l3 3v4l-3 3H4L1 8V4zM6 3.6v3M6 8.3v.2", words: ["critical"] },
+  { tone: "amber", shape: "M6 1.4 11 10.6H1zM6 4.8v2.6M6 8.9v.1", words: ["warning"] },
+  { tone: "amber", shape: "M3 8.6V5.5a3 3 0 0 1 6 0v3.1l1 .9H2zM5.2 11.2h1.6", words: ["firing"] },
+  { tone: "red", shape: "M1.2 2.6h9.6v7H1.2zM1.4 2.9 6 6.6l4.6-3.7", words: ["dead", "dead letter"] },
+  {
+    ...{ tone: "red", shape: "M6 6m-4.6 0a4.6 4.6 0 1 0 9.2 0a4.6 4.6 0 1 0-9.2 0zM3.6 6h4.8" },
+    words: ["held", "blocked", "stopped", "halted", "rejected", "refused"],
+  },
+];
 
 export function toneOf(word: string): Tone {
-  return TONES.get(word) ?? "quiet";
+  const isOf = ({ words }: { words: readonly string[] }) => words.includes(word);
+  return OWN.find(isOf)?.tone ?? (Object.keys(TONES) as Tone[]).find((tone) => isOf(TONES[tone])) ?? "quiet";
 }
 
-export function Shape({ tone, shape, ...at }: { tone: Tone; shape?: OwnShape | undefined; x?: number; y?: number }) {
+/** The shape of a word, or of the tone. */
+export function Shape({ tone, word = "", ...at }: { tone: Tone; word?: string; x?: number; y?: number }) {
   return (
     <svg {...at} viewBox="0 0 12 12" width="12" height="12" aria-hidden="true">
-      <path d={shape ? OWN_SHAPES[shape] : SHAPES[tone]} />
+      <path d={(OWN.find(({ words }) => words.includes(word)) ?? TONES[tone]).shape} />
     </svg>
   );
 }
@@ -67,7 +64,7 @@ interface StatusProps {
 export function Status({ word, tone = toneOf(word), says = word.replaceAll("_", " ") }: StatusProps) {
   return (
     <span class="status" data-tone={tone}>
-      <Shape tone={tone} shape={SHAPED[word]} />
+      <Shape tone={tone} word={word} />
       {says}
     </span>
   );

@@ -1,9 +1,8 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { useCell } from "../data/cell.ts";
 import { clock } from "../data/clock.ts";
 import { remembered } from "../data/remembered.ts";
-import "./wide.css";
 
 /** The time zone of all shown times. When the user changes the time zone, the frame renders the screen again. */
 export const zone = remembered<"local" | "utc">("zone", "local");
@@ -19,21 +18,14 @@ const DAY = 24 * HOUR;
 
 export function duration(ms: number): string {
   if (ms < SECOND) return `${Math.round(ms)} ms`;
-  if (ms < 10 * SECOND) return `${Number((ms / SECOND).toFixed(1))} s`;
-  if (ms < MINUTE) return `${Math.round(ms / SECOND)} s`;
-  if (ms < HOUR) return inTwo(ms, [MINUTE, "m"], [SECOND, "s"]);
-  if (ms < DAY) return inTwo(ms, [HOUR, "h"], [MINUTE, "m"]);
-  return inTwo(ms, [DAY, "d"], [HOUR, "h"]);
-}
-
-export const seconds = (value: number) => duration(value * 1000);
-
-type Unit = readonly [ms: number, word: string];
-
-function inTwo(ms: number, [large, word]: Unit, [small, other]: Unit): string {
+  if (ms < MINUTE) return `${Number((ms / SECOND).toFixed(ms < 10 * SECOND ? 1 : 0))} s`;
+  const [large, word, small, other] =
+    ms < HOUR ? ([MINUTE, "m", SECOND, "s"] as const) : ms < DAY ? ([HOUR, "h", MINUTE, "m"] as const) : ([DAY, "d", HOUR, "h"] as const);
   const rest = Math.floor((ms % large) / small);
   return `${Math.floor(ms / large)} ${word}${rest > 0 ? ` ${rest} ${other}` : ""}`;
 }
+
+export const seconds = (value: number) => duration(value * 1000);
 
 /** Formats a duration with one rounded unit. */
 export function rounded(ms: number): string {
@@ -50,14 +42,13 @@ function distance(at: number, now: number): string {
   return at - now >= SECOND ? `in ${said}` : `${said} ago`;
 }
 
-const two = (number: number) => String(number).padStart(2, "0");
+/** The Swedish locale writes a time as `2026-11-27 14:41:41`. */
+const formatIn = (timeZone: string) => new Intl.DateTimeFormat("sv", { dateStyle: "short", timeStyle: "medium", timeZone });
+const [LOCAL, UTC] = [formatIn(LOCAL_ZONE), formatIn("UTC")];
 
 /** The time in `zone`: `2026-11-27 14:41:41`. The page's footer has the zone. */
 export function exact(at: string | number): string {
-  const moment = new Date(at);
-  if (zone.get() === "utc") return moment.toISOString().slice(0, 19).replace("T", " ");
-  const day = [moment.getFullYear(), two(moment.getMonth() + 1), two(moment.getDate())].join("-");
-  return `${day} ${[moment.getHours(), moment.getMinutes(), moment.getSeconds()].map(two).join(":")}`;
+  return (zone.get() === "utc" ? UTC : LOCAL).format(new Date(at));
 }
 
 /** The number of milliseconds since 1970 at a time in `zone`, such as `2026-11-27 14:41:41`. NaN if the text is not a time. */
@@ -156,49 +147,16 @@ export function Bar({ share, children }: { share: number; children: ComponentChi
   );
 }
 
-/** The minimum scale of a picture. A picture that is too wide at this scale can be scrolled. */
-const SMALLEST = 0.7;
-
-/** Marks the sides on which a box can be scrolled to more content. The mark is on the box, or on another element. */
-export function markEdges(box: HTMLElement | null, marked: HTMLElement | null | undefined = box): void {
-  if (!box || !marked) return;
-  const { scrollLeft, scrollWidth, clientWidth } = box;
-  marked.dataset.more = [scrollLeft > 1 && "left", scrollLeft + clientWidth < scrollWidth - 1 && "right"].filter(Boolean).join(" ");
-}
-
-interface WideProps {
-  label: string;
-  class?: string;
-  width: number;
-  children: (scale: number) => ComponentChildren;
-}
-
-/**
- * Shows a picture that is scaled to the available width. If the picture is too wide, it can be scrolled, also with keys, and its edge
- * fades.
- */
-export function Wide({ label, class: name = "", width, children }: WideProps) {
-  const box = useRef<HTMLElement>(null);
-  const [room, setRoom] = useState(0);
-  const fit = room > 0 && width > 0 ? room / width : 1;
-  const scale = fit >= SMALLEST && fit < 1 ? fit : 1;
-  const look = () => markEdges(box.current);
+/** The current width of an element in px. 0 before the first measurement. */
+export function useWidth(box: { readonly current: HTMLElement | null }): number {
+  const [width, setWidth] = useState(0);
   useEffect(() => {
     if (!box.current) return;
-    const watch = new ResizeObserver(([entry]) => setRoom(entry?.contentRect.width ?? 0));
+    const watch = new ResizeObserver(([entry]) => setWidth(entry?.contentRect.width ?? 0));
     watch.observe(box.current);
     return () => watch.disconnect();
   }, []);
-  useEffect(look, [room, width, scale]);
-  return (
-    <>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content needs keyboard access */}
-      <section ref={box} class={`wide ${name}`} tabIndex={0} aria-label={label} onScroll={look}>
-        {children(scale)}
-      </section>
-      {scale === 1 && fit < 1 && <p class="quiet wider">Wider than this window: scroll sideways, with ← and → when it has the focus.</p>}
-    </>
-  );
+  return width;
 }
 
 /** Icons as SVG paths on a grid of 16 by 16. They are not characters, because a font may lack the characters. */

@@ -1,16 +1,15 @@
 import type { ComponentType } from "preact";
 
 export interface Screen {
-  name: string;
   /** The path of the screen after `/console/`. The start page has the path "". */
   path: string;
   title: string;
   component: ComponentType<ScreenProps>;
   /** The key after `g` that opens the screen. */
   key?: string;
-  /** True if the screen's path is followed by an id. */
-  takesName?: boolean;
-  /** The screen whose navigation entry is marked as current while this screen is open. Default: this screen has its own entry. */
+  /** The screen of one item. The item's id follows the path. Default: this screen gets the id. */
+  item?: { title: string; component: ComponentType<ScreenProps> };
+  /** The path of the screen with the navigation entry for this screen. Default: this screen has its own entry. */
   under?: string;
 }
 

@@ -5,7 +5,7 @@ import { go, hrefOf, Link, usePlace } from "../../frame/router.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
 import { Lines, LinkTo, Pairs, ProblemNote, Views } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
-import { type Column, TableList } from "../../parts/table.tsx";
+import { type Column, Table, TableList } from "../../parts/table.tsx";
 import { Ago, exact, Id, Moment, Quiet } from "../../parts/text.tsx";
 import { VIEWS } from "./actions.tsx";
 import { type Action, begun, scopeOf, shortened, textOf } from "./words.tsx";
@@ -96,6 +96,20 @@ export function Audit() {
       />
       {row && <AuditRow key={row} row={row} close={hrefOf("audit", { ...filters })} />}
     </>
+  );
+}
+
+/** The actions on one instance. */
+export function Acted({ actions, instance }: { actions: readonly Action[]; instance: string }) {
+  return (
+    <Table
+      label="Actions on this instance"
+      rows={actions}
+      columns={COLUMNS}
+      nameOf={({ id }) => id}
+      below={(one) => <Below of={one} />}
+      hrefOf={(one) => hrefOf("audit", { instance, row: rowOf(one) })}
+    />
   );
 }
 

@@ -5,7 +5,7 @@ import { useCatalog, useData } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { policyOf } from "../../parts/alert-words.ts";
 import { Folded } from "../../parts/json.tsx";
-import { Empty, Facts, Lines, Pairs, ProblemNote, Reading } from "../../parts/page.tsx";
+import { Empty, Facts, Lines, Loaded, Pairs, Reading } from "../../parts/page.tsx";
 import { PauseMark, Pausing } from "../../parts/pausing.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Quiet, seconds } from "../../parts/text.tsx";
@@ -25,16 +25,19 @@ function LinkOf({ node }: { node: string }) {
 const nodeOf = ({ kind, type }: Pick<Message, "kind" | "type">) => `${kind} ${type}`;
 
 export function Catalog() {
-  const { data, problem } = useCatalog();
+  const catalog = useCatalog();
   return (
     <>
       <h1>Catalog</h1>
-      {problem && <ProblemNote problem={problem} />}
-      {data && data.workflows.length === 0 ? (
-        <Empty command="defineConsumer({ queue, starts: [yourWorkflow] })">No workflow is deployed: no consumer starts one.</Empty>
-      ) : (
-        data && <All catalog={data} />
-      )}
+      <Loaded of={catalog}>
+        {(data) =>
+          data.workflows.length === 0 ? (
+            <Empty command="defineConsumer({ queue, starts: [yourWorkflow] })">No workflow is deployed: no consumer starts one.</Empty>
+          ) : (
+            <All catalog={data} />
+          )
+        }
+      </Loaded>
     </>
   );
 }
@@ -68,7 +71,8 @@ function Nodes<Row extends object>({ nodeOf, ...table }: NodesProps<Row>) {
   );
 }
 
-const named = (names: readonly string[], none: string) => names.join(", ") || <Quiet of={none} />;
+const named = (things: readonly { name: string }[] | readonly { type: string }[], none: string) =>
+  things.map((one) => ("name" in one ? one.name : one.type)).join(", ") || <Quiet of={none} />;
 
 const workflowColumns = (states: readonly Item<"/v1/workflows">[]): readonly Column<Workflow>[] => [
   {
@@ -80,32 +84,19 @@ const workflowColumns = (states: readonly Item<"/v1/workflows">[]): readonly Col
     ),
   },
   { head: "Started by", width: "1.4fr", cell: ({ on }) => <LinkOf node={nodeOf(on)} /> },
-  {
-    head: "Observed steps",
-    width: "2fr",
-    isMinor: true,
-    cell: ({ steps }) =>
-      named(
-        steps.map(({ name }) => name),
-        "none yet",
-      ),
-  },
-  {
-    head: "Emits",
-    width: "1.6fr",
-    isMinor: true,
-    cell: ({ emits }) =>
-      named(
-        emits.map(({ type }) => type),
-        "not seen yet",
-      ),
-  },
+  { head: "Observed steps", width: "2fr", isMinor: true, cell: ({ steps }) => named(steps, "none yet") },
+  { head: "Emits", width: "1.6fr", isMinor: true, cell: ({ emits }) => named(emits, "not seen yet") },
 ];
 
 const messageColumns = (catalog: Whole): readonly Column<Message>[] => [
   { head: "Message", width: "1.2fr", cell: (one) => <LinkOf node={nodeOf(one)} /> },
   { head: "Kind", width: "96px", narrow: "80px", cell: ({ kind }) => kind },
-  { head: "Consumers", width: "1.8fr", isMinor: true, cell: (one) => named([...consumersOf(one, catalog).keys()], "no consumer") },
+  {
+    head: "Consumers",
+    width: "1.8fr",
+    isMinor: true,
+    cell: (one) => [...consumersOf(one, catalog).keys()].join(", ") || <Quiet of="no consumer" />,
+  },
   { head: "Queue", width: "1fr", isMinor: true, cell: ({ queue }) => <LinkOf node={`queue ${queue}`} /> },
   { head: "Open to callers", width: "1fr", narrow: "104px", cell: ({ door }) => (door?.scope ? `with ${door.scope}` : <Quiet of="no" />) },
 ];
@@ -203,9 +194,7 @@ function OfMessage({ message, catalog }: { message: Message; catalog: Whole }) {
   const { version, queue, door, payload_schema } = message;
   const schema = payload_schema as Schema;
   const fields = Object.entries(opened(schema).properties ?? {});
-  const { edges } = graphOf(catalog);
-  const sourcesOf = (seen: boolean) =>
-    new Set(edges.filter((one) => one.to === nodeOf(message) && one.isSeen === seen).map(({ from }) => from));
+  const sources = graphOf(catalog).edges.filter(({ to }) => to === nodeOf(message));
   return (
     <>
       <Facts
@@ -229,8 +218,7 @@ function OfMessage({ message, catalog }: { message: Message; catalog: Whole }) {
       <Names
         of={[
           door?.scope && `outside, by ${door.route}`,
-          ...[...sourcesOf(true)].map((from) => [<LinkOf key="from" node={from} />, " ", <Quiet key="is" of="observed" />]),
-          ...[...sourcesOf(false)].map((from) => <LinkOf key="from" node={from} />),
+          ...sources.map(({ from, isSeen }) => [<LinkOf key="from" node={from} />, isSeen && [" ", <Quiet key="is" of="observed" />]]),
         ]}
         none="nothing observed lately"
       />

@@ -7,9 +7,9 @@ import { hrefOf, Link } from "../../frame/router.tsx";
 import { ActButtons, useActs } from "../../parts/act.tsx";
 import { replacementOf } from "../../parts/answer.tsx";
 import { Json } from "../../parts/json.tsx";
-import { Button, Facts, Lost, ProblemNote } from "../../parts/page.tsx";
+import { Button, Facts, LinkTo, Lost, type Opened, ProblemNote, Records, Section } from "../../parts/page.tsx";
 import { InstanceStatus, Status } from "../../parts/status.tsx";
-import { Ago, duration, Id, Moment } from "../../parts/text.tsx";
+import { Ago, duration, Id, Moment, Quiet } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
 import { actOn, InstanceActs } from "./acts.tsx";
 import { Cause, OpenDoubt, OpenQuestion } from "./cause.tsx";
@@ -64,6 +64,10 @@ export function Instance({ param: id }: ScreenProps) {
         <ActButtons ask={ask} of={[{ ...actOn(instance, "retry", step.own?.of ?? step.name), verb: "Retry from here" }]} />
       </p>
     ) : null;
+  const mayCorrect = may("operate") && instance.archived_at === null && instance.status === "errored";
+  const correct = mayCorrect
+    ? (effect: Effect) => <ActButtons ask={ask} of={[replacementOf({ ...effect, workflow: instance.workflow })]} />
+    : undefined;
   return (
     <>
       <h1>
@@ -92,40 +96,39 @@ export function Instance({ param: id }: ScreenProps) {
       ) : (
         <p class="quiet">No step has started.</p>
       )}
-      <History whole={data} runs={runs} explained={explained} />
+      <History whole={data} runs={runs} />
       <div class="pair">
-        <section aria-label="Input">
-          <h2>Input</h2>
+        <Section title="Input">
           {instance.payload_ref ? (
             <p class="quiet">Too large to show: stored as {instance.payload_ref}.</p>
           ) : (
             <Json label="Input as JSON" value={instance.payload} />
           )}
-        </section>
-        <section aria-label="Output">
-          <h2>Output</h2>
+        </Section>
+        <Section title="Output">
           {instance.status === "complete" && instance.result !== null ? (
             <Json label="Output as JSON" value={instance.result} />
           ) : (
             <p class="quiet">{NO_ANSWER[instance.status] ?? "No output yet: the instance has not ended."}</p>
           )}
           {instance.result_changed && <p class="quiet">{instance.result_changed}</p>}
-        </section>
+        </Section>
       </div>
       {may("reveal") && !reveal && JSON.stringify([instance.payload, instance.result, effects]).includes("[redacted]") && (
         <p>
           <Button press={() => setReveal(true)}>Reveal withheld fields</Button> <span class="quiet">This is recorded in the audit.</span>
         </p>
       )}
-      <Effects
-        effects={effects}
-        correct={
-          may("operate") && instance.archived_at === null && instance.status === "errored"
-            ? (effect) => <ActButtons ask={ask} of={[replacementOf({ ...effect, workflow: instance.workflow })]} />
-            : undefined
-        }
-      />
-      <Messages messages={messages} />
+      {effects.length > 0 && (
+        <Section title="Effects">
+          <Records {...THIRDS} label="Effects" of={effects.map((one) => effectOf(one, correct))} />
+        </Section>
+      )}
+      {messages.length > 0 && (
+        <Section title="Sent messages">
+          <Records {...THIRDS} label="Sent messages" of={messages.map(messageOf)} />
+        </Section>
+      )}
       {data.children.length > 0 && <Children of={instance.id} all={data.children} />}
       <Cost cost={instance.cost} />
     </>
@@ -159,7 +162,16 @@ function stepsOfWhich({ undo }: Detail, runs: readonly Run[]): string {
 }
 
 function FactsOf({ whole: { instance, steps }, runs }: { whole: Whole; runs: readonly Run[] }) {
-  const { id, accepted_at: accepted, correlation_id: job, status, due_at: begins, must_end_by: due, idempotency_key: key } = instance;
+  const {
+    id,
+    accepted_at: accepted,
+    correlation_id: job,
+    status,
+    due_at: begins,
+    must_end_by: due,
+    idempotency_key: key,
+    parent,
+  } = instance;
   const { took, waited } = tookOf(instance, steps, runs);
   const run = runs.at(-1)?.number;
   const waits = waited >= WORTH_SAYING_MS ? `, ${duration(waited)} of it waiting` : "";
@@ -170,18 +182,8 @@ function FactsOf({ whole: { instance, steps }, runs }: { whole: Whole; runs: rea
         <Ago label="accepted" at={accepted} />,
         OVER.has(status) && status !== "skipped" && `${run === undefined ? "took" : `run ${run} took`} ${duration(took)}${waits}`,
         `${steps.length} ${steps.length === 1 ? "step" : "steps"} · $${instance.cost.usd.toPrecision(2)}`,
-        [
-          "job ",
-          <Link key="job" to={hrefOf("jobs", job)}>
-            {job}
-          </Link>,
-        ],
-        instance.parent && [
-          "child of ",
-          <Link key="parent" to={hrefOf("instances", instance.parent.id)}>
-            {instance.parent.id}
-          </Link>,
-        ],
+        ["job ", <LinkTo key="job" to={hrefOf("jobs", job)} of={job} />],
+        parent && ["child of ", <LinkTo key="parent" to={hrefOf("instances", parent.id)} of={parent.id} />],
         ...instance.tags.map((tag) => (
           <Link key={tag} class="tag" to={hrefOf("instances", { tag })}>
             {tag}
@@ -204,100 +206,67 @@ function FactsOf({ whole: { instance, steps }, runs }: { whole: Whole; runs: rea
 
 const WORDS: Readonly<Record<string, string>> = { superseded: "undone, or run again" };
 
-interface EffectsProps {
-  effects: readonly Effect[];
-  correct: ((effect: Effect) => ComponentChildren) | undefined;
-}
+const THIRDS = { columns: "minmax(0, 1.2fr) 160px minmax(0, 2fr)", minor: 2 } as const;
 
 const isGiven = ({ step, state, skipped }: Effect) =>
   !step.startsWith(UNDO_STEP) && (state === "confirmed" || (state === "done" && skipped));
 
-function Effects({ effects, correct }: EffectsProps) {
-  if (effects.length === 0) return null;
-  return (
-    <section aria-label="Effects">
-      <h2>Effects</h2>
-      <ul class="things">
-        {effects.map((effect) => {
-          const { key, step, state, generation, error, updated_at: at, output, output_ref: ref, input } = effect;
-          return (
-            <li key={key}>
-              <details>
-                <summary>
-                  <bdi>{labelOf(effect)}</bdi>
-                  <Status word={effect.skipped ? "skipped" : (WORDS[state] ?? state)} />
-                  <span class="quiet">
-                    {effect.class}
-                    {generation > 1 && `, run ${generation} times`} · <Ago at={at} />
-                  </span>
-                </summary>
-                {error && <bdi class="said">{error.message}</bdi>}
-                {input !== null && <Json label={`Input of ${step}`} value={input} />}
-                {ref ? <p class="quiet">The output is stored as {ref}.</p> : <Json label={`Output of ${step}`} value={output} />}
-                {correct && isGiven(effect) && <p class="acts">{correct(effect)}</p>}
-              </details>
-            </li>
-          );
-        })}
-      </ul>
-    </section>
-  );
+function effectOf(effect: Effect, correct: ((effect: Effect) => ComponentChildren) | undefined): Opened {
+  const { key, step, state, generation, error, updated_at: at, output, output_ref: ref, input } = effect;
+  return {
+    key,
+    cells: [
+      <bdi key="label">{labelOf(effect)}</bdi>,
+      <Status key="status" word={effect.skipped ? "skipped" : (WORDS[state] ?? state)} />,
+      <Quiet key="note" of={[effect.class, generation > 1 && `, run ${generation} times`, " · ", <Ago key="at" at={at} />]} />,
+    ],
+    details: (
+      <>
+        {error && <bdi class="said">{error.message}</bdi>}
+        {input !== null && <Json label={`Input of ${step}`} value={input} />}
+        {ref ? <p class="quiet">The output is stored as {ref}.</p> : <Json label={`Output of ${step}`} value={output} />}
+        {correct && isGiven(effect) && <p class="acts">{correct(effect)}</p>}
+      </>
+    ),
+  };
 }
 
-function Messages({ messages }: { messages: readonly Message[] }) {
-  if (messages.length === 0) return null;
-  return (
-    <section aria-label="Sent messages">
-      <h2>Sent messages</h2>
-      <ul class="things">
-        {messages.map((message) => (
-          <li key={`${message.kind} ${message.message_type} ${message.idempotency_key}`}>
-            <details>
-              <summary>
-                <span>
-                  {message.kind} <code>{message.message_type}</code>
-                </span>
-                <Status word={message.confirmed ? "delivered" : "in_transit"} />
-                <span class="quiet">
-                  of {message.step} · <bdi>{message.subject}</bdi>
-                </span>
-              </summary>
-              <Json label={`Payload of ${message.message_type}`} value={message.payload_ref ?? message.payload_inline} />
-              <p class="quiet">
-                key <code>{message.idempotency_key}</code> · <Link to={hrefOf("jobs", message.correlation_id)}>job</Link>
-              </p>
-            </details>
-          </li>
-        ))}
-      </ul>
-    </section>
-  );
+function messageOf({ kind, message_type: type, idempotency_key: key, step, subject, correlation_id: job, ...message }: Message): Opened {
+  return {
+    key: `${kind} ${type} ${key}`,
+    cells: [
+      [`${kind} `, <code key="type">{type}</code>],
+      <Status key="status" word={message.confirmed ? "delivered" : "in_transit"} />,
+      <Quiet key="note" of={[`of ${step} · `, <bdi key="subject">{subject}</bdi>]} />,
+    ],
+    details: (
+      <>
+        <Json label={`Payload of ${type}`} value={message.payload_ref ?? message.payload_inline} />
+        <p class="quiet">
+          key <code>{key}</code> · <Link to={hrefOf("jobs", job)}>job</Link>
+        </p>
+      </>
+    ),
+  };
 }
 
 function Cost({ cost: { usd, messages, parts } }: { cost: Detail["cost"] }) {
-  const said = Object.entries(parts).filter(([, { amount }]) => amount > 0);
+  const said = Object.entries(parts).flatMap(([part, { amount, mark }]) =>
+    amount > 0 ? [`${part.replaceAll("_", " ")} ${mark === "estimated" ? "about " : ""}${Number(amount.toPrecision(3))}`] : [],
+  );
   return (
-    <section aria-label="Cost">
-      <h2>Cost</h2>
+    <Section title="Cost">
       <p>
         ${usd.toPrecision(2)} <span class="quiet">by list prices · {messages === 1 ? "1 message" : `${messages} messages`}</span>
       </p>
-      <p class="quiet">
-        {said
-          .map(
-            ([part, { amount, mark }]) =>
-              `${part.replaceAll("_", " ")} ${mark === "estimated" ? "about " : ""}${Number(amount.toPrecision(3))}`,
-          )
-          .join(" · ")}
-      </p>
-    </section>
+      <p class="quiet">{said.join(" · ")}</p>
+    </Section>
   );
 }
 
 function Children({ of: id, all }: { of: string; all: Whole["children"] }) {
   return (
-    <section aria-label="Children">
-      <h2>Children</h2>
+    <Section title="Children">
       <ul>
         {all.map((child) => (
           <li key={child.id}>
@@ -307,7 +276,7 @@ function Children({ of: id, all }: { of: string; all: Whole["children"] }) {
         ))}
       </ul>
       {all.length === MOST_CHILDREN && <Link to={hrefOf("instances", { parent: id })}>All children</Link>}
-    </section>
+    </Section>
   );
 }
 

@@ -1,9 +1,9 @@
-import { useState } from "preact/hooks";
 import { useCell } from "../../data/cell.ts";
 import { clock, timeNow } from "../../data/clock.ts";
 import { useKeys } from "../../frame/router.tsx";
+import { Records } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
-import { Ago, clockTime, duration } from "../../parts/text.tsx";
+import { Ago, clockTime, duration, Quiet } from "../../parts/text.tsx";
 import { Until } from "./cause.tsx";
 import type { Step, Whole } from "./history.tsx";
 import { kindOf, ms } from "./step.ts";
@@ -35,92 +35,74 @@ interface TimelineProps {
   steps: readonly Step[];
   /** The end time of the instance, at which its open steps also end. Null while the instance is running. */
   over: string | null;
-  /** The name of the failed step, which is initially expanded. */
+  /** The name of the failed step, which is open. */
   trouble: string | undefined;
   actsOf: (step: Step) => preact.ComponentChildren;
 }
 
-/** Shows the steps on a time axis. The row of each step also shows the step's times as text, and can be expanded to show the attempts. */
+/** Shows the steps on a time axis. Each step also shows its times as text, and can be opened to show its attempts. */
 export function Timeline({ steps, over, trouble, actsOf }: TimelineProps) {
   const isUnderWay = over === null && steps.some(({ ended_at, started_at }) => started_at !== null && ended_at === null);
   const now = useCell(clock, (time) => (isUnderWay ? time : 0)) || (over === null ? timeNow() : Date.parse(over));
-  const [open, setOpen] = useState<ReadonlySet<string>>(new Set(trouble === undefined ? [] : [trouble]));
-  const nameOf = ({ name, count }: Step) => `${name} ${count}`;
   const focus = (by: number) => {
-    const buttons = [...document.querySelectorAll<HTMLElement>(".timeline button[aria-expanded]")];
-    const current = buttons.indexOf(document.activeElement as HTMLElement);
-    buttons[current < 0 ? 0 : Math.max(0, Math.min(current + by, buttons.length - 1))]?.focus();
+    const all = [...document.querySelectorAll<HTMLElement>('[aria-label="Steps"] summary')];
+    const current = all.indexOf(document.activeElement as HTMLElement);
+    all[current < 0 ? 0 : Math.max(0, Math.min(current + by, all.length - 1))]?.focus();
   };
   useKeys({ "]": () => focus(1), "[": () => focus(-1) });
-  const turn = (name: string) => {
-    const next = new Set(open);
-    if (!next.delete(name)) next.add(name);
-    setOpen(next);
-  };
   const spans = new Map(steps.map((step) => [step, spansOf(step, now)]));
   const all = [...spans.values()].flat();
   const first = Math.min(...all.map(({ from }) => from));
   const whole = Math.max(1, Math.max(...all.map(({ to }) => to)) - first);
   return (
-    <table class="timeline" aria-label="Steps">
-      <thead>
-        <tr>
-          <th scope="col">Step</th>
-          <th scope="col" class="minor">
-            {all.length > 0 && `from ${clockTime(first)}, ${duration(whole)} in total`}
-          </th>
-          <th scope="col">State</th>
-          <th scope="col" class="number">
-            Duration
-          </th>
-        </tr>
-      </thead>
-      <tbody>
-        {steps.map((step) => {
-          const name = nameOf(step);
-          const isOpen = open.has(name) || (open.has(step.name) && step.state !== "complete");
+    <>
+      {all.length > 0 && (
+        <p class="quiet">
+          From {clockTime(first)}, {duration(whole)} in total
+        </p>
+      )}
+      <Records
+        label="Steps"
+        columns="minmax(0, 1.2fr) minmax(0, 3fr) 168px 88px"
+        minor={1}
+        of={steps.map((step) => {
           const own = spans.get(step) ?? [];
-          const took = own.length > 0 ? Math.max(...own.map(({ to }) => to)) - Math.min(...own.map(({ from }) => from)) : undefined;
-          return [
-            <tr key={name}>
-              <td>
-                <button
-                  type="button"
-                  class="plain step"
-                  aria-expanded={isOpen}
-                  onClick={() => turn(isOpen && open.has(step.name) ? step.name : name)}
-                >
-                  <bdi>{step.own?.of ?? step.name}</bdi> <span class="quiet">{kindOf(step)}</span>
-                </button>
-              </td>
-              <td class="minor">
-                <svg aria-hidden="true" viewBox={`0 0 ${WIDTH} 16`} preserveAspectRatio="none" width="100%" height="16">
-                  {own.map(({ kind, from, to }) => {
-                    const width = Math.max(LEAST, ((to - from) / whole) * WIDTH);
-                    const x = Math.min(((from - first) / whole) * WIDTH, WIDTH - width);
-                    const [y, height] = kind === "pause" || kind === "wait" ? [6, 4] : [2, 12];
-                    return <rect key={`${kind} ${from}`} class={kind} x={x} y={y} width={width} height={height} />;
-                  })}
-                </svg>
-              </td>
-              <td>
+          const took = Math.max(...own.map(({ to }) => to)) - Math.min(...own.map(({ from }) => from));
+          return {
+            key: `${step.name} ${step.count}`,
+            isOpen: step.name === trouble && step.state !== "complete",
+            cells: [
+              [<bdi key="name">{step.own?.of ?? step.name}</bdi>, " ", <Quiet key="kind" of={kindOf(step)} />],
+              <Spans key="spans" of={own} first={first} whole={whole} />,
+              <>
                 <Status word={step.state} tone={step.state === "stopped" ? "grey" : undefined} />
                 {step.attempts.length > 1 && <span class="quiet"> {step.attempts.length} attempts</span>}
-              </td>
-              <td class="number">{took === undefined ? "" : duration(took)}</td>
-            </tr>,
-            isOpen && (
-              <tr key={`${name} open`} class="opened">
-                <td colSpan={4}>
-                  <Attempts step={step} isOver={over !== null} />
-                  {actsOf(step)}
-                </td>
-              </tr>
+              </>,
+              own.length > 0 && duration(took),
+            ],
+            details: (
+              <>
+                <Attempts step={step} isOver={over !== null} />
+                {actsOf(step)}
+              </>
             ),
-          ];
+          };
         })}
-      </tbody>
-    </table>
+      />
+    </>
+  );
+}
+
+function Spans({ of, first, whole }: { of: readonly Span[]; first: number; whole: number }) {
+  return (
+    <svg class="spans" aria-hidden="true" viewBox={`0 0 ${WIDTH} 16`} preserveAspectRatio="none" width="100%" height="16">
+      {of.map(({ kind, from, to }) => {
+        const width = Math.max(LEAST, ((to - from) / whole) * WIDTH);
+        const x = Math.min(((from - first) / whole) * WIDTH, WIDTH - width);
+        const [y, height] = kind === "pause" || kind === "wait" ? [6, 4] : [2, 12];
+        return <rect key={`${kind} ${from}`} class={kind} x={x} y={y} width={width} height={height} />;
+      })}
+    </svg>
   );
 }
 

@@ -8,7 +8,7 @@ import { useCause, useData, useList } from "../../data/use-data.ts";
 import { FilterBar, SINCE, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { ActButtons, useActs } from "../../parts/act.tsx";
-import { Empty, LinkTo } from "../../parts/page.tsx";
+import { Empty, LinkTo, NothingSent } from "../../parts/page.tsx";
 import { InstanceStatus, Status, StatusNotes } from "../../parts/status.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";
 import { Ago, duration, exact, Moment } from "../../parts/text.tsx";
@@ -111,7 +111,13 @@ export function Instances() {
         label="Instances"
         pages={pages}
         noun={["instance", "instances"]}
-        empty={isFiltered ? <Empty>{pages.more ? FURTHER : "No instance matches these filters. Clear shows all."}</Empty> : <None />}
+        empty={
+          isFiltered ? (
+            <Empty>{pages.more ? FURTHER : "No instance matches these filters. Clear shows all."}</Empty>
+          ) : (
+            <NothingSent>No instance yet: each command starts one.</NothingSent>
+          )
+        }
         columns={columns}
         below={(one) =>
           isActable ? (
@@ -196,14 +202,3 @@ function OfCause({ cause }: { cause: Cause }) {
 }
 
 const FURTHER = "None of the newest 50,000 instances matches these filters. Older instances exist.";
-
-function None() {
-  return (
-    <Empty
-      command={`curl ${location.origin}/v1/commands -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
-  -d '{"type":"…","payload":{…}}'`}
-    >
-      No instance yet: each command starts one. <Link to={hrefOf("send")}>Send</Link> one from here, or from a terminal:
-    </Empty>
-  );
-}

@@ -1,17 +1,18 @@
-import { useRef, useState } from "preact/hooks";
+import { useRef } from "preact/hooks";
 import { get, type Result } from "../../data/api.ts";
 import { timeNow } from "../../data/clock.ts";
 import type { LiveEvent } from "../../data/live.ts";
-import { type Data, useData } from "../../data/use-data.ts";
+import { useData } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
+import { cut, Graph, inOrder } from "../../parts/graph.tsx";
 import { Button, Facts, Lost, ProblemNote } from "../../parts/page.tsx";
 import { Shape, Status } from "../../parts/status.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
-import { Ago, duration, Id, Quiet, Wide } from "../../parts/text.tsx";
+import { Ago, duration, Id, Quiet } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
 import "./job.css";
-import { byType, inOrder, type Knot, latencyOf, type Page, type ReadJob, toneFor, treeOf, worstOf } from "./tree.ts";
+import { byType, type Knot, latencyOf, type Page, type ReadJob, toneFor, treeOf, worstOf } from "./tree.ts";
 
 const MOST_DRAWN = 500;
 
@@ -42,7 +43,11 @@ export function Job({ param: id }: ScreenProps) {
           {size.toLocaleString()} instances and messages: more than {MOST_DRAWN} are drawn by type.
         </p>
       )}
-      {size > 1 && <Graph roots={types} />}
+      {size > 1 && (
+        <Graph label="Graph; the list below contains the same" roots={types} size={SIZE} edge={edge}>
+          {(knot) => <Thing knot={knot} />}
+        </Graph>
+      )}
       {(more || data.summary.more) && (
         <p class="quiet foot">
           <span role="status">
@@ -66,17 +71,12 @@ export function Job({ param: id }: ScreenProps) {
 
 const PAGE = "200";
 
-interface Job extends Data<ReadJob> {
-  more: (() => void) | undefined;
-}
-
 /**
  * Loads a job page by page. After an event in the job, the first page is reloaded, because it contains the summary. The page with the
  * changed node is also reloaded, or the last page, which contains new nodes.
  */
-function useJob(id: string): Job {
+function useJob(id: string) {
   const held = useRef({ pages: [] as Page[], wanted: 1, stale: new Set<number>() });
-  const [isMore, setMore] = useState(false);
   const load = async (): Promise<Result<ReadJob>> => {
     const { pages, wanted, stale } = held.current;
     for (let index = 0; index < wanted; index++) {
@@ -88,7 +88,6 @@ function useJob(id: string): Job {
       pages[index] = page.data;
       stale.delete(index);
     }
-    setMore(Boolean(pages.at(-1)?.next_cursor));
     return { ok: true, data: joined(pages) };
   };
   const isAbout = ({ kind, data }: LiveEvent) => {
@@ -104,7 +103,7 @@ function useJob(id: string): Job {
     held.current.wanted = held.current.pages.length + 1;
     read.again();
   };
-  return { ...read, more: isMore ? more : undefined };
+  return { ...read, more: read.data?.isMore ? more : undefined };
 }
 
 function joined(pages: readonly Page[]): ReadJob {
@@ -115,6 +114,7 @@ function joined(pages: readonly Page[]): ReadJob {
     nodes: [...nodes.values()],
     collapsed: pages.flatMap(({ collapsed }) => collapsed),
     elsewhere: first.elsewhere,
+    isMore: Boolean(pages.at(-1)?.next_cursor),
   };
 }
 
@@ -170,17 +170,8 @@ function Summary({ job, isNamed, data: { summary } }: { job: string; isNamed: bo
   );
 }
 
-const COLUMN = 248;
-const ROW = 48;
-const SHARP = 0.5;
-const WIDE = 184;
-const HIGH = 40;
+const SIZE = { width: 184, height: 40, gapX: 64, gapY: 8 } as const;
 const LETTERS = 24;
-
-function cut(text: string, most = LETTERS): string {
-  const letters = [...text];
-  return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : text;
-}
 
 function saying({ kind, count, statuses, subject }: Knot): string {
   if (kind === "counted") return "only counted";
@@ -190,49 +181,14 @@ function saying({ kind, count, statuses, subject }: Knot): string {
 
 const nameOf = ({ label, count }: Knot) => (count > 1 ? `${count.toLocaleString()} × ${label}` : label);
 
-function Graph({ roots }: { roots: readonly Knot[] }) {
-  const knots = inOrder(roots);
-  const rows = new Map<Knot, number>();
-  let row = -1;
-  let before: Knot | undefined;
-  for (const knot of knots) {
-    if (before?.children[0] !== knot) row++;
-    rows.set(knot, row);
-    before = knot;
-  }
-  const deepest = Math.max(...knots.map(({ depth }) => depth));
-  const [width, height] = [deepest * COLUMN + WIDE + 8, (row + 1) * ROW];
-  const at = (knot: Knot) => ({ x: knot.depth * COLUMN + 4, y: (rows.get(knot) ?? 0) * ROW + 4 });
-  return (
-    <Wide class="graph" label="Graph; the list below contains the same" width={width}>
-      {(scale) => (
-        <svg width={width * scale} height={height * scale} viewBox={`0 0 ${width} ${height}`} aria-hidden="true">
-          {knots.flatMap((knot) => knot.children.map((child) => <Edge key={child.id} from={at(knot)} to={at(child)} child={child} />))}
-          {knots.map((knot) => (
-            <Thing key={knot.id} knot={knot} {...at(knot)} />
-          ))}
-        </svg>
-      )}
-    </Wide>
-  );
-}
-
-interface Place {
-  x: number;
-  y: number;
-}
-
-function Edge({ from, to, child }: { from: Place; to: Place; child: Knot }) {
-  const [x, y] = [from.x + WIDE, from.y + HIGH / 2 + SHARP];
-  const end = to.y + HIGH / 2 + SHARP;
-  const turn = x + 12 + SHARP;
+function edge(path: string, _: Knot, child: Knot, x: number, y: number) {
   const latency = latencyOf(child);
   const isOnItsWay = child.statuses.some(([word]) => word === "on_its_way");
   return (
-    <g class="edge" data-tone={worstOf(child)} data-open={isOnItsWay || undefined}>
-      <path d={end === y ? `M${x} ${y}H${to.x}` : `M${x} ${y}H${turn}V${end - 6}q0 6 6 6H${to.x}`} />
+    <g key={child.id} class="edge" data-tone={worstOf(child)} data-open={isOnItsWay || undefined}>
+      <path d={path} />
       {latency !== undefined && (
-        <text x={to.x - 4} y={end - 5}>
+        <text x={x - 4} y={y - 5}>
           {duration(latency)}
         </text>
       )}
@@ -240,23 +196,23 @@ function Edge({ from, to, child }: { from: Place; to: Place; child: Knot }) {
   );
 }
 
-function Thing({ knot, x, y }: { knot: Knot } & Place) {
+function Thing({ knot }: { knot: Knot }) {
   const [name, said] = [nameOf(knot), saying(knot)];
   const tone = worstOf(knot);
+  const { width, height } = SIZE;
   const isBox = knot.kind === "instance" || knot.kind === "dead_letter";
-  const [left, below] = isBox ? [x + 26, y + 32] : [x + 8, y + 36];
   return (
     <Link to={knot.href} tabindex={-1} class={isBox ? "thing box" : "thing"} data-tone={tone}>
       <title>{[knot.kind === "dead_letter" ? `dead letter of ${name}` : name, said].join("\n")}</title>
-      <rect x={x} y={y} width={WIDE} height={HIGH} rx={6} />
-      {!isBox && <path class="way" d={`M${x} ${y + HIGH / 2 + SHARP}h${WIDE}`} />}
-      <Shape tone={tone} shape={knot.kind === "dead_letter" ? "letter" : undefined} x={x + 8} y={isBox ? y + 6 : y + 26} />
+      <rect width={width} height={height} rx={6} />
+      {!isBox && <path class="way" d={`M0 ${height / 2}h${width}`} />}
+      <Shape tone={tone} word={knot.kind === "dead_letter" ? "dead letter" : ""} x={8} y={isBox ? 6 : 26} />
       {/* A nested svg clips text that is wider than estimated. */}
-      <svg x={x} y={y} width={WIDE - 4} height={HIGH} aria-hidden="true">
-        <text class="name" x={left - x} y={isBox ? 16 : 14}>
+      <svg width={width - 4} height={height} aria-hidden="true">
+        <text class="name" x={isBox ? 26 : 8} y={isBox ? 16 : 14}>
           {cut(name, isBox ? LETTERS - 2 : LETTERS)}
         </text>
-        <text x={26} y={below - y}>
+        <text x={26} y={isBox ? 32 : 36}>
           {cut(said, LETTERS - 1)}
         </text>
       </svg>
@@ -317,14 +273,6 @@ const COLUMNS: readonly Column<Knot>[] = [
 
 function Elsewhere({ lists }: { lists: ReadJob["elsewhere"] }) {
   if (lists.length === 0) return null;
-  return (
-    <p class="quiet">
-      Related records, if any:{" "}
-      {lists.map(({ kind, url }) => (
-        <span key={url}>
-          {kind.replaceAll("_", " ")} (<code>GET {url}</code>){" "}
-        </span>
-      ))}
-    </p>
-  );
+  const said = lists.map(({ kind, url }) => [`${kind.replaceAll("_", " ")} (`, <code key={url}>GET {url}</code>, ") "]);
+  return <p class="quiet">Related records, if any: {said}</p>;
 }

@@ -1,5 +1,6 @@
 import type { Answer, Item } from "../../data/api.ts";
 import { hrefOf } from "../../frame/router.tsx";
+import { type Knot as GraphKnot, treesOf } from "../../parts/graph.tsx";
 import { type Tone, toneOf } from "../../parts/status.tsx";
 
 export type Page = Answer<"/v1/correlations/:id">;
@@ -10,11 +11,11 @@ export interface ReadJob {
   nodes: JobNode[];
   collapsed: Page["collapsed"];
   elsewhere: Page["elsewhere"];
+  isMore: boolean;
 }
 
 /** A node of a job, or a group of nodes that have the same type and the same cause. The graph and the list use the same labels. */
-export interface Knot {
-  id: string;
+export interface Knot extends GraphKnot<Knot> {
   /** `counted` is a group of messages for which the API returns only the number of messages. */
   kind: JobNode["kind"] | "counted";
   label: string;
@@ -26,34 +27,30 @@ export interface Knot {
   /** The latencies in ms between the cause and the nodes of this group, as far as they are known. */
   latencies: number[];
   href: string;
-  children: Knot[];
-  depth: number;
 }
 
 export function treeOf({ nodes, collapsed }: ReadJob): Knot[] {
   const knots = new Map(nodes.map((node) => [node.node, knotOf(node)]));
   const counted = new Map<string, Knot>();
+  const causes = new Map<Knot, Knot | undefined>();
   for (const { instance_id, message_type, count } of collapsed) {
     const id = `${instance_id} ${message_type}`;
     const knot = { ...bare(id, "counted", message_type, hrefOf("instances", instance_id)), count };
     counted.set(id, knot);
-    knots.get(instance_id)?.children.push(knot);
+    causes.set(knot, knots.get(instance_id));
   }
-  const roots: Knot[] = [];
   for (const node of nodes) {
     const knot = knots.get(node.node) as Knot;
     // Nodes whose cause is in a counted group become children of this group.
     const from = counted.get(`${node.from_instance} ${node.message_type}`) ?? knots.get(node.from_instance ?? "");
-    const cause = knots.get(node.cause ?? "") ?? (from === knot ? undefined : from);
-    if (cause) cause.children.push(knot);
-    else roots.push(knot);
+    causes.set(knot, knots.get(node.cause ?? "") ?? from);
     for (const { instance_id: id, status } of node.leads_to) {
       if (knots.has(id)) continue;
       const label = status === "pruned" ? "an instance, since pruned" : "an instance, shown further below";
-      knot.children.push({ ...bare(`${node.node} ${id}`, "instance", label, hrefOf("instances", id)), statuses: [[status, 1]] });
+      causes.set({ ...bare(`${node.node} ${id}`, "instance", label, hrefOf("instances", id)), statuses: [[status, 1]] }, knot);
     }
   }
-  return whole(roots, [...knots.values()]);
+  return treesOf(causes.keys(), (knot) => [causes.get(knot)].filter((cause) => cause !== undefined));
 }
 
 const bare = (id: string, kind: Knot["kind"], label: string, href: string): Knot => ({
@@ -78,34 +75,6 @@ function knotOf(node: JobNode): Knot {
     at: node.at,
     latencies: node.latency_ms === null ? [] : [node.latency_ms],
   };
-}
-
-/**
- * Sets the depth of each node of a job. Causes can form a cycle, because senders may set any cause. Such a cycle becomes a separate tree.
- */
-function whole(roots: Knot[], all: readonly Knot[]): Knot[] {
-  const seen = new Set<Knot>();
-  const visit = (root: Knot) => {
-    const stack = [root];
-    seen.add(root);
-    for (let knot = stack.pop(); knot; knot = stack.pop()) {
-      const { depth } = knot;
-      knot.children = knot.children.filter((child) => !seen.has(child));
-      for (const child of knot.children) {
-        child.depth = depth + 1;
-        seen.add(child);
-        stack.push(child);
-      }
-    }
-  };
-  for (const root of roots) visit(root);
-  const found = [...roots];
-  for (const knot of all) {
-    if (seen.has(knot)) continue;
-    found.push(knot);
-    visit(knot);
-  }
-  return found;
 }
 
 /** Groups the nodes of a job that have the same label and the same type of cause. `job` is the filter for the list of these nodes. */
@@ -140,16 +109,6 @@ function together(id: string, of: readonly Knot[], job: string): Knot {
     at: of.length === 1 ? first.at : null,
     latencies: of.flatMap(({ latencies }) => latencies),
   };
-}
-
-export function inOrder(roots: readonly Knot[]): Knot[] {
-  const found: Knot[] = [];
-  const stack = roots.toReversed();
-  for (let knot = stack.pop(); knot; knot = stack.pop()) {
-    found.push(knot);
-    for (const child of knot.children.toReversed()) stack.push(child);
-  }
-  return found;
 }
 
 const WORST: readonly Tone[] = ["red", "orange", "amber", "grey", "violet", "blue", "green", "quiet"];

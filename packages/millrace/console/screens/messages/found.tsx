@@ -2,7 +2,7 @@ import { type Answer, get, type Result } from "../../data/api.ts";
 import { useData } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Nothing, screenOf } from "../../frame/search.tsx";
-import { Empty, Lines, ProblemNote } from "../../parts/page.tsx";
+import { Empty, Lines, ProblemNote, Section } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Ago, Id, Quiet } from "../../parts/text.tsx";
@@ -34,8 +34,7 @@ export function Found({ q }: { q: string }) {
     <>
       {problem && <ProblemNote problem={problem} />}
       {key && <HeldKey held={key} />}
-      <section aria-labelledby="found">
-        <h2 id="found">Search results</h2>
+      <Section title="Search results">
         {search.items.length === 0 ? (
           <Empty>
             <Nothing q={q} looked={search.looked_back} />
@@ -50,7 +49,7 @@ export function Found({ q }: { q: string }) {
           />
         )}
         <More search={search} />
-      </section>
+      </Section>
     </>
   );
 }
@@ -60,25 +59,22 @@ const nameOf = ({ kind, id, by }: Finding) => `${kind} ${id} ${by}`;
 const FINDINGS: readonly Column<Finding>[] = [
   { head: "Kind", width: "112px", narrow: "96px", cell: ({ kind }) => kind.replaceAll("_", " ") },
   { head: "Status", width: "112px", isMinor: true, cell: ({ status }) => status && <Status word={status} /> },
-  { head: "Name", width: "2fr", cell: title },
-  { head: "Found by", width: "1fr", isMinor: true, cell: foundBy },
+  {
+    ...{ head: "Name", width: "2fr" },
+    cell: (one) => <bdi>{screenOf(one) ? <Link to={screenOf(one) ?? ""}>{one.title}</Link> : one.title}</bdi>,
+  },
+  {
+    ...{ head: "Found by", width: "1fr", isMinor: true },
+    cell: (one) => (
+      <span class="quiet">
+        {one.by.replaceAll("_", " ")}
+        {one.match === "prefix" && ", by prefix"}
+        {!screenOf(one) && ` · GET ${one.url}`}
+      </span>
+    ),
+  },
   { head: "Since", width: "96px", narrow: "92px", isNumber: true, cell: ({ at }) => at && <Ago at={at} /> },
 ];
-
-function title(one: Finding) {
-  const to = screenOf(one);
-  return <bdi>{to ? <Link to={to}>{one.title}</Link> : one.title}</bdi>;
-}
-
-function foundBy(one: Finding) {
-  return (
-    <span class="quiet">
-      {one.by.replaceAll("_", " ")}
-      {one.match === "prefix" && ", by prefix"}
-      {!screenOf(one) && ` · GET ${one.url}`}
-    </span>
-  );
-}
 
 function More({ search: { more, looked_back: looked } }: { search: Search }) {
   return (
@@ -97,31 +93,28 @@ function More({ search: { more, looked_back: looked } }: { search: Search }) {
 const MINOR = { isMinor: true, isNumber: true } as const;
 
 const HOLDERS: readonly Column<Holder>[] = [
-  { head: "Held by", width: "1.4fr", cell: heldBy },
+  {
+    ...{ head: "Held by", width: "1.4fr" },
+    cell: ({ kind, id, name }) => (kind === "instance" ? <Link to={hrefOf("instances", id)}>{name}</Link> : `${name}, ${kind}`),
+  },
   { head: "Status", width: "112px", narrow: "104px", cell: ({ status }) => <Status word={status} /> },
   { head: "Job", width: "1fr", isMinor: true, cell: ({ correlation_id: job }) => job && <Link to={hrefOf("jobs", job)}>{job}</Link> },
   { head: "Payload", width: "144px", isMinor: true, cell: ({ fingerprint }) => <Id id={fingerprint} /> },
   { ...MINOR, head: "Received", width: "80px", cell: ({ deliveries }) => (deliveries === null ? "not kept" : `${deliveries} ×`) },
   { head: "Since", width: "96px", narrow: "92px", isNumber: true, cell: ({ since }) => <Ago at={since} /> },
-  {
-    ...MINOR,
-    head: "Key held until",
-    width: "112px",
-    cell: ({ key_until: at }) => (at === null ? <Quiet of="running" /> : <Ago at={at} />),
-  },
+  { ...MINOR, head: "Key held until", width: "112px", cell: ({ key_until: at }) => (at ? <Ago at={at} /> : <Quiet of="running" />) },
 ];
-
-function heldBy({ kind, id, name }: Holder) {
-  return kind === "instance" ? <Link to={hrefOf("instances", id)}>{name}</Link> : `${name}, ${kind}`;
-}
 
 function HeldKey({ held: { key, holders, captured, captured_truncated: isMore } }: { held: Key }) {
   const known = new Set(holders.map(({ fingerprint }) => fingerprint));
   return (
-    <section aria-labelledby="held">
-      <h2 id="held">
-        Holder of the key <bdi class="said">{key}</bdi>
-      </h2>
+    <Section
+      title={
+        <>
+          Holder of the key <bdi class="said">{key}</bdi>
+        </>
+      }
+    >
       {holders.length === 0 ? (
         <p class="quiet">None: the key is free for each workflow and each event type.</p>
       ) : (
@@ -147,6 +140,6 @@ function HeldKey({ held: { key, holders, captured, captured_truncated: isMore } 
         ])}
       />
       {isMore && <p class="quiet">The newest {captured.length} dead letters with this key; there are more.</p>}
-    </section>
+    </Section>
   );
 }

@@ -2,10 +2,10 @@ import { type Answer, get, type Item, type Result, together } from "../../data/a
 import { useData, useRegularly } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Empty, Observed, ProblemNote, Reading } from "../../parts/page.tsx";
+import { Charts, periodsTo, type Series, Spark } from "../../parts/chart.tsx";
+import { Empty, NothingSent, Observed, ProblemNote, Reading, Section } from "../../parts/page.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Ago, clockTime, duration, Quiet } from "../../parts/text.tsx";
-import { begun } from "../actions/words.tsx";
 import { Found } from "./found.tsx";
 import "./messages.css";
 
@@ -44,25 +44,23 @@ const OUTCOMES: Readonly<Record<string, string>> = {
   captured: "refused and kept as a dead letter",
 };
 
-const count = (value: number, isBad = false) => (
-  <span class={value === 0 ? "quiet" : isBad ? "bad" : undefined}>{value.toLocaleString()}</span>
-);
 const placeOf = ({ type, queue }: TypeCounts, minutes: number) =>
   hrefOf("messages", { type, queue, minutes: minutes === 60 ? undefined : String(minutes) });
 
-function columnsFor(at: string, minutes: number): readonly Column<TypeCounts>[] {
+const countOf = (...names: string[]) => {
+  const tone = names.includes("captured") ? "bad" : undefined;
+  return ({ outcomes }: TypeCounts) => {
+    const count = names.reduce((sum, name) => sum + (outcomes[name] ?? 0), 0);
+    return <span class={count === 0 ? "quiet" : tone}>{count.toLocaleString()}</span>;
+  };
+};
+
+function columnsFor(times: readonly number[], minutes: number): readonly Column<TypeCounts>[] {
   const number = { width: "80px", isNumber: true } as const;
-  const countOf =
-    (...names: string[]) =>
-    ({ outcomes }: TypeCounts) =>
-      count(
-        names.reduce((sum, name) => sum + (outcomes[name] ?? 0), 0),
-        names.includes("captured"),
-      );
   return [
     { head: "Type", width: "1.5fr", cell: (one) => <Link to={placeOf(one, minutes)}>{one.type}</Link> },
     { head: "Queue", width: "1fr", isMinor: true, cell: ({ queue }) => queue },
-    { head: "By minute", width: "200px", isMinor: true, cell: (one) => <Spark counts={one} at={at} minutes={minutes} /> },
+    { head: "By minute", width: "200px", isMinor: true, cell: (one) => <Spark series={seriesOf(one, times)} count={minutes} /> },
     { ...number, head: "Accepted", narrow: "64px", cell: countOf("started", "routed", "put off") },
     { ...number, head: "Duplicates", isMinor: true, cell: countOf("duplicate", "kept", "settled") },
     { ...number, head: "Retried", isMinor: true, cell: countOf("retried") },
@@ -95,18 +93,18 @@ function Counts({ minutes, type, queue }: CountsProps) {
   useRegularly(again);
   if (!data) return <Reading problem={problem} />;
   const shown = data.types.filter((one) => (type === undefined || one.type === type) && (queue === undefined || one.queue === queue));
+  const times = periodsTo(Date.parse(data.at), MINUTE_MS, minutes);
   const isOne = type !== undefined || queue !== undefined;
   return (
-    <section aria-labelledby="by-type">
-      <h2 id="by-type">By type, last {minutes === 60 ? "hour" : `${minutes} minutes`}</h2>
+    <Section title={`By type, last ${minutes === 60 ? "hour" : `${minutes} minutes`}`}>
       {problem && <ProblemNote problem={problem} />}
-      {shown.length === 0 ? (
-        <NoneDelivered minutes={minutes} isFiltered={isOne} />
-      ) : (
+      {shown.length === 0 && isOne && <Empty>No message of this type was delivered in this period. Clear shows all types.</Empty>}
+      {shown.length === 0 && !isOne && <NothingSent>No message was delivered in the last {duration(minutes * MINUTE_MS)}.</NothingSent>}
+      {shown.length > 0 && (
         <Table
           label="Messages by type"
           rows={shown}
-          columns={columnsFor(data.at, minutes)}
+          columns={columnsFor(times, minutes)}
           nameOf={(one) => `${one.type} ${one.queue}`}
           hrefOf={(one) => placeOf(one, minutes)}
         />
@@ -117,63 +115,31 @@ function Counts({ minutes, type, queue }: CountsProps) {
           seconds may be missing. Dead letters are those of the last day, from the database. Refused HTTP requests are not counted.
         </p>
       )}
-      {isOne && shown.map((one) => <ByMinute key={`${one.type} ${one.queue}`} counts={one} isAlone={shown.length === 1} />)}
-    </section>
+      {isOne && shown.map((one) => <ByMinute key={`${one.type} ${one.queue}`} counts={one} times={times} isAlone={shown.length === 1} />)}
+    </Section>
   );
 }
 
-function NoneDelivered({ minutes, isFiltered }: { minutes: number; isFiltered: boolean }) {
-  if (isFiltered) return <Empty>No message of this type was delivered in this period. Clear shows all types.</Empty>;
-  return (
-    <Empty command={`curl ${location.origin}/v1/commands -H "Authorization: Bearer $TOKEN" …`}>
-      No message was delivered in the last {duration(minutes * MINUTE_MS)}. <Link to={hrefOf("send")}>Send</Link> one from here, or from a
-      terminal:
-    </Empty>
-  );
+/** The counts of a type by outcome and minute, refused messages first. */
+function seriesOf({ outcomes, minutes: of }: TypeCounts, times: readonly number[]): Series[] {
+  const known = new Map(of.map((one) => [Date.parse(one.minute), one.outcomes]));
+  const names = [...new Set([...Object.keys(OUTCOMES).toReversed(), ...Object.keys(outcomes)])].filter((name) => outcomes[name]);
+  return names.map((name) => ({ name, values: times.map((at) => known.get(at)?.[name]) }));
 }
 
-/** A chart of deliveries with a bar for each minute, the oldest minute first. The expanded row shows the same values in a table. */
-function Spark({ counts, at, minutes }: { counts: TypeCounts; at: string; minutes: number }) {
-  const last = Math.floor(Date.parse(at) / MINUTE_MS);
-  const bars = counts.minutes.map((one) => ({
-    place: minutes - 1 - (last - Date.parse(one.minute) / MINUTE_MS),
-    one,
-    height: sum(one.outcomes),
-  }));
-  const most = Math.max(1, ...bars.map(({ height }) => height));
-  return (
-    <svg class="spark" viewBox={`0 0 ${minutes} 20`} preserveAspectRatio="none" aria-hidden="true">
-      {bars.map(({ place, one, height }) => {
-        const [whole, bad] = [Math.max(2, (height / most) * 20), ((one.outcomes.captured ?? 0) / most) * 20];
-        return (
-          <g key={one.minute}>
-            <rect x={place} y={20 - whole} width={0.8} height={whole} />
-            {bad > 0 && <rect class="bad" x={place} y={20 - bad} width={0.8} height={bad} />}
-          </g>
-        );
-      })}
-      <rect class="ground" x={0} y={19.5} width={minutes} height={0.5} />
-    </svg>
-  );
-}
-
-function ByMinute({ counts, isAlone }: { counts: TypeCounts; isAlone: boolean }) {
-  const names = Object.keys(OUTCOMES).filter((name) => counts.outcomes[name]);
-  const others = Object.keys(counts.outcomes).filter((name) => !(name in OUTCOMES));
-  const columns: Column<Minute>[] = [
-    { head: "Minute", width: "1fr", cell: ({ minute }) => <time datetime={minute}>{clockTime(minute).slice(0, -3)}</time> },
-    ...[...names, ...others].map((name) => ({
-      ...{ head: begun(name), width: "96px", narrow: "72px", isNumber: true },
-      cell: ({ outcomes }: Minute) => count(outcomes[name] ?? 0, name === "captured"),
-    })),
-  ];
+function ByMinute({ counts, times, isAlone }: { counts: TypeCounts; times: readonly number[]; isAlone: boolean }) {
+  const series = seriesOf(counts, times);
+  const label = `${counts.type} by minute`;
   return (
     <>
       <h2>{isAlone ? "By minute" : `${counts.type} on ${counts.queue}, by minute`}</h2>
-      <div class="by-minute">
-        <Table label={`${counts.type} by minute`} rows={counts.minutes} columns={columns} nameOf={({ minute }) => minute} />
-      </div>
-      <p class="quiet sources">{names.map((name) => `${name}: ${OUTCOMES[name]}`).join(" · ")}</p>
+      <Charts
+        table={label}
+        times={times}
+        labelOf={(at) => clockTime(at).slice(0, -3)}
+        charts={[{ title: "Deliveries", label, series, none: "no delivery" }]}
+      />
+      <p class="quiet sources">{series.flatMap(({ name }) => (OUTCOMES[name] ? [`${name}: ${OUTCOMES[name]}`] : [])).join(" · ")}</p>
     </>
   );
 }
@@ -188,8 +154,6 @@ interface TypeCounts {
   open: number;
   captured: number;
 }
-
-const sum = (counts: Readonly<Record<string, number>>) => Object.values(counts).reduce((total, count) => total + count, 0);
 
 async function readCounts(minutes: number): Promise<Result<{ at: string; types: TypeCounts[] }>> {
   const found = await together({

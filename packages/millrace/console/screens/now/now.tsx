@@ -1,14 +1,14 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { get, type Item, type Result } from "../../data/api.ts";
+import { get, type Item as ItemOf, type Result } from "../../data/api.ts";
 import { needed } from "../../data/notices.ts";
 import { may } from "../../data/session.ts";
 import { useCatalog, useData, useRegularly } from "../../data/use-data.ts";
 import { hrefOf, Link, useWalk } from "../../frame/router.tsx";
-import { ActButtons, type Ask, useActs } from "../../parts/act.tsx";
+import { ActButtons, useActs } from "../../parts/act.tsx";
 import { ruleOf } from "../../parts/alert-words.ts";
 import { answersOf, type Question } from "../../parts/answer.tsx";
-import { ProblemNote, Reading } from "../../parts/page.tsx";
+import { Item, LinkTo, Loaded, ProblemNote, Section } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago, Text, withoutIds } from "../../parts/text.tsx";
 import { counted, titleOf } from "../actions/words.tsx";
@@ -16,24 +16,21 @@ import { LastHour, readHour } from "./hour.tsx";
 import "./now.css";
 
 export function Now() {
-  const { data, problem, again } = useData(readNeeds, [], () => true);
+  const needs = useData(readNeeds, [], () => true);
   // The data is also reloaded regularly, because a change of an alert causes no event.
-  useRegularly(again);
-  const { data: hour, problem: unread } = useData(readHour, [], ["instance", "skipped"]);
+  useRegularly(needs.again);
+  const hour = useData(readHour, [], ["instance", "skipped"]);
   return (
     <>
       <h1>Now</h1>
-      {hour?.isFirst && <FirstMinute />}
+      {hour.data?.isFirst && <FirstMinute />}
       <div class="now">
-        <section aria-labelledby="needs">
-          <h2 id="needs">Needs attention</h2>
-          {(problem || !data) && <Reading problem={problem} />}
-          {data && <NeedsList kinds={data} again={again} />}
-        </section>
-        <section aria-labelledby="hour">
-          <h2 id="hour">Last hour</h2>
-          {hour ? <LastHour instances={hour.instances} /> : <Reading problem={unread} />}
-        </section>
+        <Section title="Needs attention">
+          <Loaded of={needs}>{(kinds) => <NeedsList kinds={kinds} again={needs.again} />}</Loaded>
+        </Section>
+        <Section title="Last hour">
+          <Loaded of={hour}>{({ instances }) => <LastHour instances={instances} />}</Loaded>
+        </Section>
       </div>
     </>
   );
@@ -64,9 +61,24 @@ function NeedsList({ kinds, again }: { kinds: readonly ReadKind[]; again: () => 
                 <Status word={word} says={title} />
               </Link>
             </h3>
-            <ul>
-              {needs.map((need) => (
-                <NeedRow key={need.key} need={need} ask={ask} />
+            <ul class="items">
+              {needs.map(({ key, mark, count, to, says, message, first, last, note = "last", question }) => (
+                <Item
+                  key={key}
+                  mark={<strong class="number">{count.toLocaleString()}</strong>}
+                  title={
+                    <>
+                      {mark && <Status word={mark} />} <LinkTo to={to} of={[says, message]} />
+                    </>
+                  }
+                  notes={[
+                    <>
+                      {first && first !== last && [<Ago key="first" label="first" at={first} />, ", "]}
+                      <Ago label={note} at={last} />
+                    </>,
+                  ]}
+                  acts={question && may("operate") && <ActButtons ask={ask} of={answersOf(question)} />}
+                />
               ))}
             </ul>
           </section>
@@ -97,35 +109,6 @@ interface Need {
   /** The word that is shown before the time of `last`. Default "last". */
   note?: string;
   question?: Question;
-}
-
-function NeedRow({ need, ask }: { need: Need; ask: Ask }) {
-  const { mark, count, to, says, message, first, last, note = "last", question } = need;
-  return (
-    <li>
-      <strong class="number">{count.toLocaleString()}</strong>
-      <div>
-        <p>
-          {mark && <Status word={mark} />}{" "}
-          <Link to={to}>
-            <bdi>
-              {says}
-              {message}
-            </bdi>
-          </Link>
-        </p>
-        <p class="quiet">
-          {first && first !== last && [<Ago key="first" label="first" at={first} />, ", "]}
-          <Ago label={note} at={last} />
-        </p>
-      </div>
-      {question && may("operate") && (
-        <div class="acts">
-          <ActButtons ask={ask} of={answersOf(question)} />
-        </div>
-      )}
-    </li>
-  );
 }
 
 const MOST = 20;
@@ -231,7 +214,7 @@ async function readNeeds(): Promise<Result<ReadKind[]>> {
   return unanswered?.ok === false ? unanswered : { ok: true, data: kinds };
 }
 
-function laneNeed({ lane, state, cause, keys, waiting, since, key, why, failed }: Item<"/v1/lanes/causes">): Need {
+function laneNeed({ lane, state, cause, keys, waiting, since, key, why, failed }: ItemOf<"/v1/lanes/causes">): Need {
   const reason = failed === null ? `: ${withoutIds(why ?? "")}` : ` ${keys === 1 ? "is" : "are"} blocked by one failure: ${failed}`;
   const behind = waiting === 1 ? "1 message waits" : `${waiting.toLocaleString()} messages wait`;
   return {
@@ -242,7 +225,7 @@ function laneNeed({ lane, state, cause, keys, waiting, since, key, why, failed }
   };
 }
 
-type Alert = Item<"/v1/alerts">;
+type Alert = ItemOf<"/v1/alerts">;
 
 /** Shows the alerts of one rule and one severity as one row. Rows of critical alerts come first. */
 function alertGroups(alerts: readonly Alert[]) {

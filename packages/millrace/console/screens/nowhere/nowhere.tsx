@@ -1,7 +1,7 @@
 import { hrefOf, Link, usePlace } from "../../frame/router.tsx";
 import type { Screen } from "../screen.ts";
 
-export const NOWHERE: Screen = { name: "nowhere", path: "", title: "No such page", component: Nowhere };
+export const NOWHERE: Screen = { path: "nowhere", title: "No such page", component: Nowhere };
 
 function Nowhere() {
   const { path } = usePlace();
