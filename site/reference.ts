@@ -1,3 +1,4 @@
+import { sample } from "openapi-sampler";
 import type { Page } from "./pages.ts";
 
 /** A JSON Schema in the OpenAPI document. */
@@ -59,6 +60,7 @@ const SCHEMAS = "schemas.md";
 /** Returns the API reference as Markdown pages in `api/`: an index, a page for each tag, the webhooks, and the named schemas. */
 export function referencePages(document: OpenApi): Page[] {
   const { info, tags, paths, webhooks = {}, components } = document;
+  addExamples(document);
   const operations = shownOf(paths);
   const bearer = components.securitySchemes?.bearer?.description;
   const groups = tags.map(({ name, description }) => {
@@ -108,6 +110,16 @@ export function referencePages(document: OpenApi): Page[] {
     })),
     { path: `api/${SCHEMAS}`, title: "Schemas", about: "fields of each named schema", text: joined(["# Schemas", ...named]) },
   ];
+}
+
+/** Adds an example to each JSON body and each JSON response of status 2xx if the document has none. */
+function addExamples(document: OpenApi): void {
+  for (const { requestBody, responses } of Object.values(document.paths).flatMap((item) => Object.values(item))) {
+    const good = Object.entries(responses).flatMap(([status, answer]) => (status < "3" ? [answer] : []));
+    for (const [type, media] of [requestBody, ...good].flatMap((one) => Object.entries(one?.content ?? {}))) {
+      if (type.endsWith("json") && media.schema) media.example ??= sample(media.schema, { skipNonRequired: true, quiet: true }, document);
+    }
+  }
 }
 
 function shownOf(paths: OpenApi["paths"]): Shown[] {

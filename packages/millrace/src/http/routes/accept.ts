@@ -35,7 +35,11 @@ const schema_version = z.int().min(1).optional().meta({ description: "The versio
 const causation_id = chosenName(300).optional().meta({ description: "What caused this." });
 
 const commandSchema = z.strictObject({
-  type: z.string().min(1).max(100).meta({ description: "The type of the command, such as `content.publish`." }),
+  type: z
+    .string()
+    .min(1)
+    .max(100)
+    .meta({ description: "The type of the command.", examples: ["order.ship"] }),
   payload: z.unknown().meta({ description: "The payload, by the schema of the command.", examples: [{ order: "1042" }] }),
   schema_version,
   correlation_id: chosenName(200)
