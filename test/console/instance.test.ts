@@ -166,7 +166,7 @@ it("a failed undo is shown as an error: a retry continues it, or the operator sk
 it("an instance is found by its tag, and the progress of its step is a bar in the console and a line of the CLI", async () => {
   const ada = await person({ at: await shop() });
   const payload = JSON.stringify({ order: ada.tenant, change: 1, slow: true });
-  const told = millrace(ada)(["enqueue", "order.change", "--payload", payload, "--tag", "customer:acme,spring", "--wait"]);
+  const told = millrace(ada)(["enqueue", "order.change", "--payload", payload, "--tags", "customer:acme,spring", "--wait"]);
   const page = await ada.open("instances?tag=customer:acme");
   const row = page.locator("tbody tr");
   await row.getByText("spring", { exact: true }).waitFor();
