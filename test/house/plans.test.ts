@@ -49,6 +49,7 @@ const READS_ALL: Record<string, string> = {
   "inspect/correlation/node.ts selectInstances": "Reads 500 inbox rows of each instance of a page, by primary key.",
   "inspect/correlation/node.ts countEmitted": "Reads 500 inbox rows of one instance, by primary key.",
   "operate/pause-work.ts pauseRunning": "Reads an index that contains only open instances, when an operator pauses them.",
+  "store/pauses.ts selectPausesOfAll": "Scans the pauses, which are few, when a cell is added.",
   "store/pauses.ts selectTripped": "Reads an index that contains only pauses by breakers.",
   "store/instances/callback.ts selectOwed":
     "Reads an index that contains only ends of instances whose callback address has not been called yet.",

@@ -171,7 +171,8 @@ CREATE TABLE millrace_causes (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX millrace_causes_by_time ON millrace_causes (tenant_id, kind, last_at, id);
 
--- The cell of each tenant. Rows are only in the database of the first cell of a deployment with several cells.
+-- The cell of each tenant, in the database of the first cell of a deployment with several cells. In the database of each cell, the row with
+-- an empty tenant_id has the number of this cell.
 CREATE TABLE millrace_cells (
   tenant_id TEXT    NOT NULL PRIMARY KEY,
   cell      INTEGER NOT NULL CHECK (cell >= 1),
@@ -185,6 +186,7 @@ CREATE TABLE millrace_cells (
   moved_at  INTEGER CHECK ((moved_at IS NULL) = (stage IS NULL)),
   staged_at INTEGER CHECK ((staged_at IS NULL) = (stage IS NULL))
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX millrace_cells_by_cell ON millrace_cells (cell);
 
 CREATE TABLE millrace_counts (
   span    TEXT    NOT NULL CHECK (span IN ('minute', 'hour', 'ever')),
@@ -438,6 +440,8 @@ CREATE TABLE millrace_moved (
   filled_by INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE TRIGGER millrace_instance_of_moved BEFORE INSERT ON millrace_instances WHEN EXISTS (SELECT 1 FROM millrace_moved WHERE tenant_id = NEW.tenant_id AND filled_by IS NULL) BEGIN SELECT RAISE(ABORT, 'The tenant lives in another cell.'); END;
+-- Refuses a version of the Worker that knows only one cell.
+CREATE TRIGGER millrace_instance_of_other BEFORE INSERT ON millrace_instances WHEN EXISTS (SELECT 1 FROM millrace_cells WHERE tenant_id = NEW.tenant_id AND cell > 1) AND NOT EXISTS (SELECT 1 FROM millrace_moved WHERE tenant_id = NEW.tenant_id AND filled_by IS NOT NULL) BEGIN SELECT RAISE(ABORT, 'The tenant lives in another cell.'); END;
 
 CREATE TABLE millrace_outbox (
   id       TEXT    NOT NULL PRIMARY KEY,

@@ -114,8 +114,8 @@ export const TENANTS = mutantsOf("tenants", {
   },
   "every tenant lives in the first cell": {
     file: "packages/millrace/src/store/cells.ts",
-    find: "return new Map([...cells].map(([tenant, cell]) => [tenant, inCell(env, cell)]));",
-    put: "return new Map([...cells].map(([tenant]) => [tenant, inCell(env, 1)]));",
+    find: "[tenant, await openCell(env, cell)]",
+    put: "[tenant, await openCell(env, cell * 0 + 1)]",
     killedBy: "random",
   },
 });

@@ -1,5 +1,5 @@
 import { auditDone } from "../../src/store/actions.ts";
-import { beginMove, endMove, type MoveStage, selectMove, setStage, switchCell } from "../../src/store/cells.ts";
+import { beginMove, endMove, type MoveStage, selectMove, selectNumber, setStage, switchCell } from "../../src/store/cells.ts";
 import { OVER } from "../../src/store/instances/status.ts";
 import { endFilling, forgetMoved, isMarked, noteMoved } from "../../src/store/moved.ts";
 import { Refusal } from "../command.ts";
@@ -97,6 +97,12 @@ type Stage = (move: Move, place: Place) => Promise<unknown>;
 
 const STAGES: Readonly<Record<Exclude<Place["stage"], "cancelling" | null> | "none", Stage>> = {
   async none({ run, tenant, to }, { cell }) {
+    for (const one of [cell, to]) {
+      const [[row] = []] = await run(one, [selectNumber]);
+      if (row?.cell === one) continue;
+      const whose = row?.cell ? `is the database of the cell ${row.cell}: correct "d1_databases"` : "is not in use yet: deploy, and repeat";
+      throw new Refusal(`The database of the cell ${one} ${whose}.`);
+    }
     const [from, target] = [await tablesIn(run, cell), await tablesIn(run, to)];
     for (const { name, columns } of [...from.ofTenants, ...from.ofInstances]) {
       const same = [...target.ofTenants, ...target.ofInstances].find((one) => one.name === name);

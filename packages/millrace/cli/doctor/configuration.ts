@@ -36,7 +36,7 @@ export function configurationFindings(config: Deployed, compared: Compared): Fin
 
 function databases({ d1_databases = [], vars }: Deployed, { file, worker, remote }: Compared): Finding[] {
   const count = Math.max(1, Number(vars?.CELLS ?? 1) || 1);
-  return Array.from({ length: count }, (_, index) => (index === 0 ? "" : `_${index + 1}`)).flatMap((cell): Finding[] => {
+  const found = Array.from({ length: count }, (_, index) => (index === 0 ? "" : `_${index + 1}`)).flatMap((cell): Finding[] => {
     const name = `${DATABASE}${cell}`;
     const bound = d1_databases.find(({ binding }) => binding === name);
     const line = json({ binding: name, database_name: bound?.database_name ?? `${worker}${cell.replace("_", "-")}` });
@@ -45,6 +45,10 @@ function databases({ d1_databases = [], vars }: Deployed, { file, worker, remote
     const says = `${file}: the database_id of ${name} is a placeholder. Remove it: a deployment finds the database by its name. The line is then:`;
     return [{ code: "database_placeholder", says, line }];
   });
+  const highest = Math.max(count, ...d1_databases.map(({ binding }) => Number(/^DB_(\d+)$/.exec(binding)?.[1] ?? 1)));
+  if (vars?.CELLS === undefined || highest === count) return found;
+  const says = `${file} binds DB_${highest}, but CELLS is ${count}: the tenants of the other cells get no service. Set in "vars":`;
+  return [...found, { code: "cells_lowered", says, line: `"CELLS": ${highest}` }];
 }
 
 /** Bindings that are declared twice in one section. */

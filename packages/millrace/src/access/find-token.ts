@@ -1,8 +1,10 @@
 import { timingSafeEqual } from "node:crypto";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { cellCount, cellNamed, inCell } from "../contract/cells.ts";
+import { MillraceError } from "../contract/errors.ts";
 import { sql } from "../contract/sql.ts";
 import { cellOfToken, keptOf } from "../contract/token.ts";
+import { beyond, highestCell } from "../store/cells.ts";
 import { query } from "../store/d1/retry.ts";
 import { selectHomes } from "../store/moved.ts";
 import { noteUsed, USED_WITHIN_MS } from "../store/tokens.ts";
@@ -154,6 +156,8 @@ async function storedToken(env: Pick<EngineEnv, "DB">, id: string, beforeLook: (
 /** Reads a token in a cell. If the cell does not have the token, the cells are read to which tenants of the cell have moved. */
 async function tokenIn(env: Pick<EngineEnv, "DB">, id: string, cell: number, asked = new Set<number>()): Promise<StoredToken | undefined> {
   const own = cellNamed(env, cell);
+  if (own === undefined && cell > 0 && cell <= (await highestCell(env)))
+    throw new MillraceError("config_invalid", beyond("The tenant of this token", cell, cellCount(env)));
   if (own === undefined || asked.has(cell)) return undefined;
   asked.add(cell);
   const [row] = await query<StoredToken>(

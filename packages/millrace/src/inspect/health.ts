@@ -1,7 +1,8 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { cellsOf } from "../contract/cells.ts";
+import { cellCount, cellsOf } from "../contract/cells.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { sql } from "../contract/sql.ts";
+import { beyond, highestCell, openCell } from "../store/cells.ts";
 import { query } from "../store/d1/retry.ts";
 import { ENGINE_SCHEMA, notApplied, type Schema, type SchemaRow } from "../store/schema.ts";
 
@@ -11,16 +12,19 @@ const TRUSTED_MS = 60_000;
 const trusted = new WeakMap<D1Database, number>();
 
 /**
- * Checks that the migrations of the engine and of the app are applied in all cells. Errors: `config_invalid` with the first missing
- * migration; an error of D1 if a database does not answer.
+ * Checks that the migrations of the engine and of the app are applied in all cells, and that each binding is the database of its cell.
+ * Errors: `config_invalid` with the first mistake; an error of D1 if a database does not answer.
  */
 export async function assertSchema(env: Pick<EngineEnv, "DB" | "CELL">, own: Schema = {}): Promise<void> {
   for (const { DB, CELL } of cellsOf(env)) {
     const rows = await query<SchemaRow>(DB, sql`SELECT name, sql FROM sqlite_master WHERE type IN ('table', 'index')`);
     const missing = notApplied({ ...ENGINE_SCHEMA, ...own }, rows);
     if (missing !== undefined) throw lacking(missing, CELL);
+    await openCell(env, CELL);
     trusted.set(DB, Date.now() + TRUSTED_MS);
   }
+  const [cell, count] = [await highestCell(env), cellCount(env)];
+  if (cell > count) throw new MillraceError("config_invalid", beyond("A tenant", cell, count));
 }
 
 function lacking({ migration, lacks }: NonNullable<ReturnType<typeof notApplied>>, CELL: number | undefined): MillraceError {

@@ -1,11 +1,10 @@
 import { type EngineEnv, queuePrefix } from "../contract/bindings.ts";
-import { cellCount } from "../contract/cells.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import { isTenant } from "../contract/envelope.ts";
 import { messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
 import type { QueueDefinition } from "../contract/queue.ts";
-import { cellOf, cellsFor } from "../store/cells.ts";
+import { cellOf, cellsFor, isOneCell } from "../store/cells.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { ownOf } from "../topology/consumer.ts";
 import { consumeCommands } from "./consume/commands.ts";
@@ -29,7 +28,7 @@ export function dispatchTo(catalog: Catalog, onCaptured: OnCaptured): Dispatch {
     const prefix = queuePrefix(env);
     // A queue without the prefix belongs to another environment in the same account.
     const consumer = batch.queue.startsWith(prefix) ? byQueue.get(batch.queue.slice(prefix.length)) : undefined;
-    if (consumer) return void (await (cellCount(env) === 1 ? consumer.handle(batch, env) : handleInCells(consumer, batch, env)));
+    if (consumer) return void (await ((await isOneCell(env)) ? consumer.handle(batch, env) : handleInCells(consumer, batch, env)));
     if (others) return void (await others(batch));
     const error =
       "This queue has no consumer in the catalog: its messages are returned to it. Add a consumer to the catalog, or remove the queue from wrangler.jsonc.";

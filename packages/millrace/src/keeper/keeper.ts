@@ -4,7 +4,7 @@ import { type AlertChanges, type AlertRule, changedRules } from "../alerts/rule.
 import { ALERT_RULES, KEEPER_LATE } from "../alerts/rules.ts";
 import { callOwed } from "../callbacks/send-callback.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
-import { cellOfObject, inCell, readCells } from "../contract/cells.ts";
+import { cellCount, cellOfObject, inCell, readCells } from "../contract/cells.ts";
 import { type Elsewhere, NOWHERE } from "../contract/elsewhere.ts";
 import { messageOf } from "../contract/errors.ts";
 import { keeperObject } from "../contract/keeper-stub.ts";
@@ -17,6 +17,7 @@ import { type UndoneChild, undoChild } from "../operate/undo-child.ts";
 import type { Check } from "../reconcile/scan.ts";
 import { engineChecks, walk } from "../reconcile/walk.ts";
 import { startDue } from "../schedules/due.ts";
+import { highestCell, openCell } from "../store/cells.ts";
 import { isLocal } from "../store/d1/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { ownOf } from "../topology/consumer.ts";
@@ -147,6 +148,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     const beganAt = Date.now();
     const lateMs = Math.max(0, beganAt - (dueAt ?? beganAt), beganAt - (this.#beganAt ?? beganAt) - this.#period());
     this.#beganAt = beganAt;
+    await openCell(this.env, this.env.CELL);
     const round = await runRound(this.#dutiesByUrgency(lateMs));
     if (Object.values(round.did).some((count) => count > 0)) logLine("info", { log: "keeper", ...round.did });
     return round;
@@ -197,7 +199,8 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     // The first cell's keeper raises the alerts of all cells. It also sets the alarms of the other keepers.
     if (this.env.CELL !== undefined) return { did: 0, more: false };
     const read = (cell: EngineEnv) => (cell.CELL === undefined ? this.#ownSamples(lateMs) : this.#samplesOf(cell));
-    const { found, failed } = await readCells(this.env, read);
+    const [{ found, failed }, highest] = await Promise.all([readCells(this.env, read), highestCell(this.env)]);
+    for (let cell = cellCount(this.env) + 1; cell <= highest; cell++) failed.push(cell);
     return raiseAlerts(this.env, { rules: this.alertRules, catalog: this.duties.catalog, gauges: found.flat(), failed });
   }
 

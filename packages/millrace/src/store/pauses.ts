@@ -59,6 +59,10 @@ export function selectPauses(ids: readonly string[]): Statement {
     WHERE id IN (SELECT value FROM json_each(${JSON.stringify(ids)})) AND resumed_at IS NULL`;
 }
 
+/** Selects the pauses of all tenants that have not ended. */
+export const selectPausesOfAll: Statement = sql`
+  SELECT id, tenant_id, actor, reason, since, cause FROM millrace_pauses WHERE tenant_id = '' AND resumed_at IS NULL`;
+
 /**
  * Selects the present pauses that a failure breaker has set. Each row has the paused workflow, and the newest failed instance with the
  * cause of the pause.

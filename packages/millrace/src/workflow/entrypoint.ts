@@ -1,6 +1,5 @@
 import { WorkflowEntrypoint, type WorkflowEvent, type WorkflowStep } from "cloudflare:workers";
 import { assertBound, type EngineEnv } from "../contract/bindings.ts";
-import { inCell } from "../contract/cells.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import { checkedHops, type Envelope, parseEnvelope } from "../contract/envelope.ts";
 import { MillraceError, messageOf, readable } from "../contract/errors.ts";
@@ -22,7 +21,7 @@ import { advise, betweenSteps } from "../replay/advice.ts";
 import { asWrongStatement, causeOfFailure, type Failure } from "../replay/failure.ts";
 import { Replay } from "../replay/replay.ts";
 import { patiently } from "../replay/which-run.ts";
-import { cellOf } from "../store/cells.ts";
+import { cellOf, openCell } from "../store/cells.ts";
 import { query } from "../store/d1/retry.ts";
 import { lookForVersion } from "../store/instances/look.ts";
 import type { End } from "../store/instances/run.ts";
@@ -42,7 +41,8 @@ const YOUNG_MS = 60_000;
 
 /** The env of the cell in which an instance runs. */
 async function cellOfRun(env: EngineEnv, { cell, created_ms = 0, tenant_id }: Params): Promise<EngineEnv> {
-  return Date.now() - created_ms < YOUNG_MS ? inCell(env, cell) : patiently(() => cellOf(env, tenant_id));
+  const isYoung = Date.now() - created_ms < YOUNG_MS;
+  return patiently(() => (isYoung ? openCell(env, cell) : cellOf(env, tenant_id)));
 }
 
 /** A workflow class that the platform runs. `workflow` is the name of the workflow's definition, for the check of the bindings. */
