@@ -174,6 +174,17 @@ describe("Concurrent commands", () => {
     await eachRanOnce([...all.slice(0, 2), hangs], [...(await first), await slow]);
   });
 
+  it("a command of a tenant that lives in another cell is refused alone", async () => {
+    const [all, tenantId] = [names(12), fresh("left").toLowerCase()];
+    await probeEnv.DB.prepare("INSERT INTO millrace_moved (tenant_id, cell) VALUES (?, 2)").bind(tenantId).run();
+    const request = { type: "probe.requested", payload: { name: fresh(), steps: [] } };
+    const by = { tenantId, source: "a test" };
+    const [first, ...others] = all.map((name) => start(name, [...charge]));
+    const refusal = { code: "unavailable", message: expect.stringContaining("lives in another cell") };
+    await expect(acceptCommands(probeEnv, app, by, [request])).rejects.toMatchObject(refusal);
+    await eachRanOnce(all, await Promise.all([first, ...others] as Promise<Accepted>[]));
+  });
+
   it("A04 commands that reach a gatherer together are committed by one D1 batch, also if no batch is in progress", async () => {
     const writes = countWrites();
     const gatherer = new Gatherer(probeEnv);

@@ -3,7 +3,7 @@ import { call, on, project, sendEach } from "millrace";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { ProbeFollow, ProbeRouted } from "../../probe/messages.ts";
 import { routedRow } from "../../probe/routing.ts";
-import { deliver, event, fresh, probeEnv, rows, until } from "../harness.ts";
+import { deliver, envelopeOf, event, fresh, probeEnv, rows, start, until } from "../harness.ts";
 import { keepRow, kept, lettersAbout, routed } from "./routed.ts";
 
 describe("Refused rows", () => {
@@ -16,6 +16,17 @@ describe("Refused rows", () => {
     expect(await lettersAbout(name)).toMatchObject([
       { attempts: 1, error: expect.stringContaining("NOT NULL constraint failed: probe_rows.kind") },
     ]);
+  });
+
+  it("Q08 a command of a tenant that lives in another cell is deferred, and its neighbours start", async () => {
+    const [name, tenant] = [fresh(), fresh("left").toLowerCase()];
+    await env.DB.prepare("INSERT INTO millrace_moved (tenant_id, cell) VALUES (?, 2)").bind(tenant).run();
+    const message = await envelopeOf((await start(name, [])).instanceId);
+    const keys = ["a", "b", "c", "d", "e"].map((key) => `${name}/${key}`);
+    const bodies = keys.map((key, at) => ({ ...message, idempotency_key: key, tenant_id: at === 2 ? tenant : message.tenant_id }));
+    expect(await deliver("probe-commands", bodies)).toEqual({ acked: 4, retried: 1 });
+    const started = await rows("SELECT idempotency_key FROM millrace_instances WHERE idempotency_key LIKE ?1 ORDER BY 1", `${name}/%`);
+    expect(started.map((row) => row.idempotency_key)).toEqual(keys.toSpliced(2, 1));
   });
 
   it.each([

@@ -10,6 +10,7 @@ import { type RowStatement, type Statement, textChunks } from "../contract/sql.t
 import { within } from "../contract/within.ts";
 import { namedBatch } from "../store/d1/named.ts";
 import { query } from "../store/d1/retry.ts";
+import { isElsewhere } from "../store/d1/trouble.ts";
 import {
   type AcceptedRow,
   areRepeats,
@@ -175,7 +176,8 @@ export class Gatherer {
       );
       void this.#send(group, written);
     } catch (error) {
-      for (const { settle, fail } of group) codeOf(error) === "unavailable" ? fail(error) : settle(null);
+      const isOfAll = codeOf(error) === "unavailable" && !isElsewhere(error);
+      for (const { settle, fail } of group) isOfAll ? fail(error) : settle(null);
     }
   }
 

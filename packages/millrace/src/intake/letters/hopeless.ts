@@ -1,4 +1,5 @@
 import { codeOf, messageOf } from "../../contract/errors.ts";
+import { isElsewhere } from "../../store/d1/trouble.ts";
 
 /** Error codes of messages with invalid content, which a repeat cannot fix. */
 const CODES: ReadonlySet<string | undefined> = new Set([
@@ -25,7 +26,7 @@ export function isHopeless(error: unknown): boolean {
 
 /** True for an error of a single message's write that a repeat cannot fix. */
 export function isRefusedRow(error: unknown): boolean {
-  return isHopeless(error) || REFUSED_ROW.test(messageOf(error));
+  return isHopeless(error) || (REFUSED_ROW.test(messageOf(error)) && !isElsewhere(error));
 }
 
 /**
@@ -33,5 +34,5 @@ export function isRefusedRow(error: unknown): boolean {
  * a smaller write.
  */
 export function isOfOneMessage(error: unknown): boolean {
-  return isRefusedRow(error) || codeOf(error) === "config_invalid" || REFUSED_STATEMENT.test(messageOf(error));
+  return isRefusedRow(error) || isElsewhere(error) || codeOf(error) === "config_invalid" || REFUSED_STATEMENT.test(messageOf(error));
 }

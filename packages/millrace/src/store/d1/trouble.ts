@@ -9,13 +9,20 @@ export type Trouble = "transient" | "overloaded" | "unavailable" | "fatal";
 
 const SECOND = 1000;
 
+const ELSEWHERE = /The tenant lives in another cell/;
+
+/** True for the error of a trigger, which refuses the instances of a tenant that lives in another cell. */
+export function isElsewhere(error: unknown): boolean {
+  return ELSEWHERE.test(messageOf(error));
+}
+
 /**
  * Messages of the platform's errors, matched in this order. Some errors match two kinds, such as "storage operation exceeded timeout which
  * caused object to be reset". Overload has precedence, because an immediate repeat would increase the load.
  */
 const WORDS: readonly { trouble: Trouble; delayMs: number; words: RegExp }[] = [
-  // A trigger refuses the instances of a tenant that has moved to another cell. A later attempt reads the new cell.
-  { trouble: "unavailable", delayMs: 60 * SECOND, words: /The tenant lives in another cell/ },
+  // A later attempt reads the tenant's cell.
+  { trouble: "unavailable", delayMs: 60 * SECOND, words: ELSEWHERE },
   // SQLite's codes for an invalid or refused statement. These codes have precedence over the rest of an error message.
   { trouble: "fatal", delayMs: 0, words: /SQLITE_(ERROR|CONSTRAINT|MISMATCH|RANGE|TOOBIG)/ },
   // A daily quota is reset at midnight. A full database needs an operator.
