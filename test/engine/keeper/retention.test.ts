@@ -8,6 +8,7 @@ import {
   envelopeOf,
   fresh,
   happened,
+  oldFirst,
   operator,
   probeEnv,
   reaches,
@@ -42,6 +43,16 @@ describe("Instances", () => {
     await run(throttled, ids[1], 30 * DAY_MS);
     await retentionPass();
     expect([await statusOf(ids[0]), await statusOf(ids[1])]).toEqual(["complete", undefined]);
+  });
+
+  it("an instance is kept while its callback is owed", async () => {
+    const [owed, called] = [await rowOf("complete", 31), await rowOf("complete", 31)];
+    await run("UPDATE millrace_instances SET callback = '' WHERE id = ?1", owed);
+    await run("UPDATE millrace_instances SET callback = run || ':' || status WHERE id = ?1", called);
+    await oldFirst();
+    await slice("instances ended");
+    expect([await statusOf(owed), await statusOf(called)]).toEqual(["complete", undefined]);
+    await run("DELETE FROM millrace_instances WHERE id = ?1", owed);
   });
 
   it.each(["errored", "dead"])("%s instances without an operator's action are deleted after 90 days", async (status) => {

@@ -26,7 +26,7 @@ export interface OwedCall {
 /**
  * The condition of the partial index `instances_to_call`. The text must equal the index's condition, so that the database uses the index.
  */
-const IS_OWED = fragment(`callback <> run || ':' || status AND ${IS_INDEXED_AS_OVER.fragment}`);
+export const IS_OWED = fragment(`callback <> run || ':' || status AND ${IS_INDEXED_AS_OVER.fragment}`);
 
 /** Selects the ends of instances whose callbacks are not sent yet. The oldest end comes first. */
 export function selectOwed(limit: number): Statement {

@@ -1,4 +1,5 @@
 import { among, now, type Statement, sql } from "../../contract/sql.ts";
+import { IS_OWED } from "./callback.ts";
 import { OVER, type StatusSet } from "./status.ts";
 
 /** The instances that a retention rule removes: instances with these statuses that have not changed for the given time. */
@@ -10,13 +11,13 @@ export interface Old {
 }
 
 /**
- * The condition that an instance ended long ago and needs no further work. It has no open action, and no effect with an unknown outcome. A
- * child is kept as long as its parent, because an undo of the parent undoes the child. A throttled instance is kept for the period in which
- * its start counts.
+ * The condition that an instance ended long ago and needs no further work. It has no open action, no effect with an unknown outcome, and no
+ * owed callback. A child is kept as long as its parent, because an undo of the parent undoes the child. A throttled instance is kept for the
+ * period in which its start counts.
  */
 export function isOver({ statuses, keepMs }: Old): Statement {
   return sql`(
-    status IN ${among(statuses.values)} AND updated_at <= ${now} - ${keepMs}
+    status IN ${among(statuses.values)} AND updated_at <= ${now} - ${keepMs} AND (${IS_OWED}) IS NOT TRUE
     AND NOT EXISTS (SELECT 1 FROM millrace_actions
       WHERE millrace_actions.applied_at IS NULL AND millrace_actions.instance_id = millrace_instances.id)
     AND NOT EXISTS (SELECT 1 FROM millrace_instances p WHERE p.id = millrace_instances.parent)
