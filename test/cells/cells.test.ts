@@ -7,7 +7,7 @@ import { cellsOf } from "../../packages/millrace/src/contract/cells.ts";
 import { recorderNames } from "../../packages/millrace/src/contract/recorder-name.ts";
 import { cellsFor } from "../../packages/millrace/src/store/cells.ts";
 import { until } from "../until.ts";
-import { ask, env, isPerformed, know, oneIn, order, prepare, rows, writtenBy } from "./asked.ts";
+import { ask, env, forgetFifth, isPerformed, know, oneIn, order, prepare, rows, writtenBy } from "./asked.ts";
 
 const tenants = Array.from({ length: 40 }, (_, index) => `tenant-${index}`);
 const others = Array.from({ length: 20 }, (_, index) => `other-${index}`);
@@ -160,6 +160,7 @@ it("a fifth cell moves no tenant and gets only new tenants, and a tenant from be
     .bind(old)
     .run();
   const more = { ...env, CELLS: 5 };
+  onTestFinished(async () => void (await forgetFifth()));
   vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 61_000 });
   onTestFinished(() => void vi.useRealTimers());
   const cells = await cellsFor(more, tenants);

@@ -5,7 +5,8 @@ import { keeperRound } from "millrace/testing";
 import { cellOf, keeperOf } from "millrace/worker";
 import { beforeAll, expect, it, onTestFinished, vi } from "vitest";
 import { cellsOf, inCell } from "../../packages/millrace/src/contract/cells.ts";
-import { answer, ask, env, isPerformed, know, oneIn, order, prepare, rows } from "./asked.ts";
+import { homes } from "../../packages/millrace/src/reconcile/checks/homes.ts";
+import { answer, ask, env, forgetFifth, isPerformed, know, oneIn, order, prepare, rows } from "./asked.ts";
 import handler from "./worker.ts";
 
 const tenants = Array.from({ length: 30 }, (_, index) => `client-${index}`);
@@ -37,7 +38,7 @@ async function deliver(bodies: readonly object[], given: object): Promise<number
 
 const code = async (response: Promise<Response>) => ((await (await response).json()) as { code?: string; detail?: string }).code;
 
-/** The cells whose database has an instance of a tenant. */
+/** The cells with an instance of a tenant. */
 async function homesOf(tenant: string, key: string): Promise<number[]> {
   const id = ids.instance(tenant, "order", key);
   const found = cellsOf(env).map(async ({ DB, CELL = 1 }) => {
@@ -108,7 +109,10 @@ it("a database with instances of another deployment does not become a new cell",
   const { DB_5, DB_4 } = env as unknown as Record<"DB_5" | "DB_4", D1Database>;
   await envelopeOf(await oneIn(4, tenants), "other");
   await DB_4.prepare("DELETE FROM millrace_cells WHERE tenant_id = ''").run();
-  onTestFinished(() => void DB_4.prepare("INSERT INTO millrace_cells (tenant_id, cell) VALUES ('', 4)").run());
+  onTestFinished(async () => {
+    await DB_4.prepare("INSERT INTO millrace_cells (tenant_id, cell) VALUES ('', 4)").run();
+    await forgetFifth();
+  });
   await expect(cellOf({ ...five, DB_5: DB_4 }, tenant)).rejects.toThrow("contains instances");
   expect((await cellOf(five, tenant)).DB).toBe(DB_5);
 });
@@ -119,8 +123,11 @@ it("a pause of all tenants holds in a cell that is added later", async () => {
   await DB_5.prepare("DELETE FROM millrace_cells").run();
   const body = { reason: "a test", all_tenants: true };
   await ask(tenant, "/v1/workflows/order/pause", body);
-  onTestFinished(() => void ask(tenant, "/v1/workflows/order/resume", body));
-  // A binding of its own, as of a new version of the Worker.
+  onTestFinished(async () => {
+    await ask(tenant, "/v1/workflows/order/resume", body);
+    await forgetFifth();
+  });
+  // Another object, as in a new isolate.
   const DB = new Proxy(DB_5, { get: (of, name) => Reflect.get(of, name).bind?.(of) ?? Reflect.get(of, name) });
   const five = { ...env, CELLS: 5, CELLS_OPEN: "5", DB_5: DB };
   await cellOf(five, "later");
@@ -139,4 +146,26 @@ it("a tenant that a restored directory does not contain keeps its cell", async (
   vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 61_000 });
   onTestFinished(() => void vi.useRealTimers());
   expect((await cellOf({ ...env, CELLS_OPEN: "1,2,4" }, tenant)).CELL).toBe(3);
+});
+
+it("a database that was restored alone is found: tenants in a cell that the directory or the move contradicts", async () => {
+  const tenant = await oneIn(2, tenants);
+  await order(tenant, "found");
+  const second = await cellOf(env, tenant);
+  const seen = async () => {
+    const all = await Promise.all(cellsOf(env).map((cell) => homes.slice(cell as never, null)));
+    return all.flatMap(({ found }) => found.filter(({ tenantId }) => tenantId === tenant).map(({ detail }) => detail));
+  };
+  const list = (cell: number) => env.DB.prepare("UPDATE millrace_cells SET cell = ? WHERE tenant_id = ?").bind(cell, tenant).run();
+  onTestFinished(async () => {
+    await list(2);
+    await second.DB.prepare("DELETE FROM millrace_moved WHERE tenant_id = ?").bind(tenant).run();
+  });
+  expect(await seen()).toEqual([]);
+  await list(3);
+  expect(await seen()).toEqual(["The directory says cell 3, and the cell 2 has its instances."]);
+  await second.DB.prepare("INSERT INTO millrace_moved (tenant_id, cell) VALUES (?, 3)").bind(tenant).run();
+  expect(await seen()).toEqual([]);
+  await list(2);
+  expect(await seen()).toEqual(["The directory says cell 2, and the cell 2 has noted its move to the cell 3."]);
 });

@@ -33,6 +33,7 @@ const READS_ALL: Record<string, string> = {
   "keeper/prune-objects.ts refsAmong": "Reads, once a day, an index that contains only messages with a payload in R2.",
   "inspect/instances.ts countInstances": "Reads the newest 2,000 rows of an index, or the index of open instances.",
   "inspect/effects.ts listEffects": "Reads an index that contains only effects with unknown outcomes.",
+  "reconcile/checks/homes.ts selectTenants": "Reads one row of an index for each of at most 200 tenants.",
   "store/moved.ts selectHomes": "Reads the few tenants that have moved, for an unknown token.",
   "store/outbox.ts removeUnsentOf": "Reads the outbox, which contains only unconfirmed messages, when a tenant is deleted.",
   "store/waits.ts assignEvents": "Sorts the events and waits of one batch's subjects.",

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { onTestFinished, vi } from "vitest";
-import { digest } from "../../../packages/millrace/src/contract/ids.ts";
+import { digest, sha256 } from "../../../packages/millrace/src/contract/ids.ts";
 import { withAuditOpen } from "../../opened-audit.ts";
 import { blocked } from "../../probe/turns.ts";
 import { fresh, pauseAt, reaches, rows, until } from "../harness.ts";
@@ -127,6 +127,13 @@ const mended = (kind: string, what: string, healed: () => Promise<boolean>): Pla
 
 /** Creates each kind of divergence. */
 export const PLANTS: readonly (() => Promise<Plant>)[] = [
+  async () => {
+    const tenant = fresh("elsewhere").toLowerCase();
+    const id = await row("complete", { id: sha256(tenant).slice(0, 32) });
+    await run("UPDATE millrace_instances SET tenant_id = ?2 WHERE id = ?1", id, tenant);
+    await run("INSERT INTO millrace_cells (tenant_id, cell) VALUES (?1, 2)", tenant);
+    return { kind: "tenant_elsewhere", what: id };
+  },
   async () => {
     const { id } = await waiting();
     await run("UPDATE millrace_instances SET check_at = NULL WHERE id = ?1", id);
@@ -273,4 +280,5 @@ export async function removePlants(plants: readonly Plant[]): Promise<void> {
     await run(`DELETE FROM ${table} WHERE ${column} ${among}`, whats);
   await withAuditOpen(`DELETE FROM millrace_actions WHERE id ${among}`, whats);
   await run("DELETE FROM millrace_schedules WHERE cron = 'no pattern'");
+  await run("DELETE FROM millrace_cells");
 }

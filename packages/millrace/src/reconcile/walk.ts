@@ -19,6 +19,7 @@ import {
 } from "../store/divergences.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { entries } from "./checks/entries.ts";
+import { homes } from "./checks/homes.ts";
 import { lanes, locks } from "./checks/objects.ts";
 import { outbox, promises, schedules } from "./checks/overdue.ts";
 import { ends, setBack } from "./checks/platform.ts";
@@ -137,6 +138,7 @@ export const engineChecks = (catalog?: Catalog): readonly Check[] => [
   schedules,
   locks,
   lanes,
+  homes,
   instances,
   entries(catalog),
   ends,

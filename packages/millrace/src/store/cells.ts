@@ -68,7 +68,7 @@ const databaseOf = (env: object) => (env as { DB: D1Database }).DB;
 export const selectNumber: Statement = sql`
   SELECT (SELECT cell FROM millrace_cells WHERE tenant_id = '') AS cell, EXISTS (SELECT 1 FROM millrace_instances WHERE id > '') AS used`;
 
-export function numberCell(cell: number): Statement {
+function numberCell(cell: number): Statement {
   return sql`INSERT INTO millrace_cells (tenant_id, cell) VALUES ('', ${cell}) ON CONFLICT (tenant_id) DO NOTHING`;
 }
 

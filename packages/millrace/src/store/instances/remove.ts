@@ -12,8 +12,8 @@ export interface Old {
 
 /**
  * The condition that an instance ended long ago and needs no further work. It has no open action, no effect with an unknown outcome, and no
- * owed callback. A child is kept as long as its parent, because an undo of the parent undoes the child. A throttled instance is kept for the
- * period in which its start counts.
+ * owed callback. A child is kept as long as its parent, because an undo of the parent undoes the child. A throttled instance is kept for
+ * the period in which its start counts.
  */
 export function isOver({ statuses, keepMs }: Old): Statement {
   return sql`(
