@@ -129,10 +129,9 @@ const mended = (kind: string, what: string, healed: () => Promise<boolean>): Pla
 export const PLANTS: readonly (() => Promise<Plant>)[] = [
   async () => {
     const tenant = fresh("elsewhere").toLowerCase();
-    const id = await row("complete", { id: sha256(tenant).slice(0, 32) });
-    await run("UPDATE millrace_instances SET tenant_id = ?2 WHERE id = ?1", id, tenant);
-    await run("INSERT INTO millrace_cells (tenant_id, cell) VALUES (?1, 2)", tenant);
-    return { kind: "tenant_elsewhere", what: id };
+    await run("INSERT INTO millrace_cells (tenant_id, cell) VALUES (?1, 1)", tenant);
+    await run("INSERT INTO millrace_moved (tenant_id, cell) VALUES (?1, 2)", tenant);
+    return { kind: "tenant_elsewhere", what: sha256(tenant).slice(0, 32) };
   },
   async () => {
     const { id } = await waiting();
@@ -280,5 +279,5 @@ export async function removePlants(plants: readonly Plant[]): Promise<void> {
     await run(`DELETE FROM ${table} WHERE ${column} ${among}`, whats);
   await withAuditOpen(`DELETE FROM millrace_actions WHERE id ${among}`, whats);
   await run("DELETE FROM millrace_schedules WHERE cron = 'no pattern'");
-  await run("DELETE FROM millrace_cells");
+  for (const table of ["millrace_cells", "millrace_moved"]) await run(`DELETE FROM ${table}`);
 }
