@@ -54,7 +54,7 @@ it("a lowered CELLS refuses the tenants of the other cells, defers their message
   expect(await code(answer(third, "/v1/instances", undefined, two))).toBe("config_invalid");
   know("new token", await token(third));
   expect(await code(answer("new token", "/v1/instances", undefined, two))).toBe("config_invalid");
-  expect(await ask<object>(second, "/v1/instances", undefined, two)).toMatchObject({ items: [expect.anything()] });
+  expect((await answer(second, "/v1/instances", undefined, two)).status).toBe(200);
   expect(await code(answer(second, "/healthz", undefined, two))).toBe("config_invalid");
   expect(await deliver(bodies, two)).toEqual([0]);
   expect([await homesOf(third, "next"), await homesOf(second, "next")]).toEqual([[], [2]]);
