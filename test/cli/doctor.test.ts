@@ -64,6 +64,16 @@ it("doctor prints the tested versions of wrangler, and reports a newer one", asy
   expect([untried.code, untried.said]).toEqual([0, expect.stringContaining("wrangler 4.999.0 is newer than 4.164.0, the newest version")]);
 }, 60_000);
 
+it("doctor does not report that an optional package is missing", async () => {
+  const folder = greeter();
+  const packages = join(folder, "node_modules");
+  rmSync(packages);
+  mkdirSync(packages);
+  for (const name of readdirSync(join(ROOT, "node_modules")))
+    if (name !== "@modelcontextprotocol") symlinkSync(join(ROOT, "node_modules", name), join(packages, name));
+  expect(await examined(folder, new Account())).toEqual({ code: 0, findings: [] });
+}, 60_000);
+
 it("doctor reports no error for a Workflow and a queue that the Worker uses without the engine", async () => {
   const folder = greeter((config, root) => {
     const old = "export class Old extends WorkflowEntrypoint { async run() {} }";

@@ -12,6 +12,7 @@ const MILLRACE = packageFolder();
 interface Manifest {
   version: string;
   peerDependencies?: Record<string, string>;
+  peerDependenciesMeta?: Record<string, { optional?: boolean }>;
 }
 
 const manifestIn = (folder: string) => JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as Manifest;
@@ -41,6 +42,7 @@ export function packageFindings(project: Project): Finding[] {
 function peer({ root }: Project, name: string, range: string): Finding[] {
   const line = `npm install ${name}@${range}`;
   const own = folderOf(name, join(root, "package.json"));
+  if (own === undefined && manifestIn(MILLRACE).peerDependenciesMeta?.[name]?.optional) return [];
   if (own === undefined) return [{ code: "package_missing", says: `The package ${name} is not installed. Run:`, line }];
   const { version } = manifestIn(own);
   if (!isIn(version, range))
