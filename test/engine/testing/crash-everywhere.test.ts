@@ -1,4 +1,6 @@
-import { defineStep, type EffectCall, notRetryable } from "millrace";
+import { env } from "cloudflare:workers";
+import { defineStep, type EffectCall, type EngineEnv, notRetryable, stateEvents } from "millrace";
+import { approvals } from "millrace/operate";
 import { crashEverywhere, recordingUpstream } from "millrace/testing";
 import { afterEach, describe, expect, it, onTestFinished } from "vitest";
 import type { CrashOptions } from "../../../packages/millrace/src/testing/crash-everywhere.ts";
@@ -211,6 +213,37 @@ it("crashEverywhere throws an error with every violation, and restores `fetch` a
   await expect(tried).rejects.toThrow(/^lab breaks \d+ promises:\n- died at .*: The result is \d+, and without a fault 0\.\n- /);
   expect(said.at(-1)).toMatch(/^lab: \d+ boundaries in [\d.]+ s, \d+ broken promises\.$/);
   expect([globalThis.fetch, globalThis.millraceSkipsPauses]).toEqual([real, undefined]);
+});
+
+it("crashEverywhere finds no violation in a workflow that asks an operator and waits for an event, also if the process dies in meanwhile", async () => {
+  const engine = env as unknown as EngineEnv;
+  const { boundaries, broken } = await tryCode(
+    async ({ step, instanceId }) => {
+      const { approved } = await step.approve("ask", { question: "Continue?" });
+      await step.commit("note", () => ({ output: approved }));
+      const { value } = await step.waitFor("hear", ProbeSignal, { subject: instanceId });
+      return { approved, value };
+    },
+    {
+      only: ({ point, beginsAnew }) => beginsAnew || /^(A0|question|signal)/.test(point),
+      async meanwhile({ tenantId, instanceId }) {
+        const by = { tenantId, actor: "test" };
+        const { items } = await approvals.list(engine, by, { instance: instanceId, state: "pending", limit: 1 });
+        for (const { id } of items) await approvals.decide(engine, by, id, "approve", "It is right.");
+        const event = { type: ProbeSignal.type, payload: { about: instanceId, value: "heard" }, idempotencyKey: tenantId };
+        await stateEvents(engine, app, { tenantId, source: "test" }, [event]);
+      },
+    },
+  );
+  expect(broken).toEqual([]);
+  expect(boundaries.map(({ name }) => name)).toEqual(
+    expect.arrayContaining([
+      'died at "A03 accept committed, not enqueued"',
+      'died at "A01 before an event commits"',
+      'died at "A03 event committed, not sent"',
+      'died at "question answered, instance not notified"',
+    ]),
+  );
 });
 
 it("crashEverywhere reports why a workflow does not complete without a fault", async () => {

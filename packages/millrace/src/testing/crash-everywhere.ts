@@ -1,6 +1,6 @@
 import { env as workerEnv } from "cloudflare:workers";
 import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
-import type { AboutPoint, CrashPoint } from "../contract/crash-points.ts";
+import { type AboutPoint, type CrashPoint, isSimulatedDeath } from "../contract/crash-points.ts";
 import { messageOf } from "../contract/errors.ts";
 import { instanceId as instanceIdOf } from "../contract/ids.ts";
 import { acceptCommand } from "../intake/accept/enqueue.ts";
@@ -31,8 +31,8 @@ export interface CrashOptions<Input> {
    */
   readonly upstream?: RecordingUpstream;
   /**
-   * Sends the events that the workflow waits for, or answers its questions. The function is called once in each run, after the command was
-   * accepted.
+   * Sends the events that the workflow waits for, or answers its questions. The function is called repeatedly until the run ends: send an
+   * event with the same key each time, and answer only pending questions.
    */
   readonly meanwhile?: (run: TriedRun) => Promise<void>;
   /** Reads more data that must be the same in each run, such as your own rows of the tenant. */
@@ -100,7 +100,8 @@ export async function crashEverywhere<Input>(
     }
     const report = { boundaries: tried, broken, seconds: (Date.now() - startedAt) / 1000 };
     print(`${workflow.name}: ${boundaries.length} boundaries in ${report.seconds.toFixed(1)} s, ${broken.length} broken promises.`);
-    if (throws && broken.length > 0) throw new Error(`${workflow.name} breaks ${broken.length} promises:\n- ${broken.join("\n- ")}`);
+    if (throws && broken.length > 0)
+      throw new Error(`${workflow.name} breaks ${broken.length} promise${broken.length === 1 ? "" : "s"}:\n- ${broken.join("\n- ")}`);
     return report;
   } finally {
     globalThis.millraceCrashPoint = before;
@@ -182,8 +183,7 @@ async function attempt<Input>({ workflow, input, options, upstream }: Given<Inpu
   try {
     // If a request got no response, the caller repeats the request once.
     await ask().catch((error) => (boundary ? ask() : Promise.reject(error)));
-    await meanwhile?.(run);
-    await settled(env, { run, workflow: workflow.name, death, withinMs });
+    await settled(env, { run, workflow: workflow.name, death, withinMs, meanwhile });
   } catch (error) {
     failure = messageOf(error);
   }
@@ -224,6 +224,7 @@ interface Awaited {
   readonly workflow: string;
   readonly death: Death;
   readonly withinMs: number;
+  readonly meanwhile: CrashOptions<never>["meanwhile"];
 }
 
 /** Pause between two rounds of the keeper. */
@@ -235,7 +236,7 @@ const ROUND_MS = 300;
 const UNREACHED_MS = 2000;
 
 /** Waits until the run and all instances that followed from the run have ended. The keeper runs its rounds during this wait. */
-async function settled(env: EngineEnv, { run, workflow, death, withinMs }: Awaited): Promise<void> {
+async function settled(env: EngineEnv, { run, workflow, death, withinMs, meanwhile }: Awaited): Promise<void> {
   const { tenantId, instanceId } = run;
   const deadline = Date.now() + withinMs;
   let roundAt = Date.now() + ROUND_MS;
@@ -257,12 +258,19 @@ async function settled(env: EngineEnv, { run, workflow, death, withinMs }: Await
       const says = open.map(({ workflow, status }) => `${workflow} is ${status}`).join(", ");
       throw new Error(`After ${withinMs} ms ${says}. If the workflow waits for an event or an answer, send it in \`meanwhile\`.`);
     }
-    if (Date.now() > roundAt) {
+    const isRound = Date.now() > roundAt;
+    if (isRound || open.some(({ status }) => status === "waiting")) await meanwhile?.(run).catch(unlessDeath);
+    if (isRound) {
       await keeperRound(env);
       roundAt = Date.now() + ROUND_MS;
     }
     await scheduler.wait(15);
   }
+}
+
+/** The process of a sender or an operator may die too: the next call of `meanwhile` repeats the request. */
+function unlessDeath(error: unknown): void {
+  if (!isSimulatedDeath(error)) throw error;
 }
 
 async function ofTenant(env: EngineEnv, tenantId: string) {
