@@ -43,7 +43,7 @@ export function newWorker(root: string, date: string): Edit[] {
 function manifest(text: string, name: string, root: string): string {
   const { peerDependencies } = manifestOfPackage();
   const wanted = {
-    scripts: { dev: "millrace dev", deploy: "millrace deploy", check: "tsc --noEmit" },
+    scripts: { dev: "millrace dev", deploy: "millrace deploy", check: "wrangler types --include-runtime false && tsc --noEmit" },
     dependencies: { hono: peerDependencies.hono, millrace: packageSpec(root), zod: peerDependencies.zod },
     devDependencies: { "@cloudflare/workers-types": "^5", typescript: "^7", wrangler: "^4.156.0" },
   };
@@ -118,7 +118,7 @@ const TSCONFIG = `{
     "noEmit": true,
     "skipLibCheck": true
   },
-  "include": ["src"]
+  "include": ["src", "worker-configuration.d.ts"]
 }
 `;
 
