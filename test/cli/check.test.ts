@@ -104,4 +104,9 @@ it("check replays the open instances of a deployment with the code of the folder
   });
   const versioned = shopWith({ "  on: OrderChange,\n  async run(": "  on: OrderChange,\n  version: 2,\n  previous: {},\n  async run(" });
   expect((await check(versioned)).out).toContain("keep its function in `previous`");
+
+  // The token is in a file, as for the commands that operate an engine.
+  expect(await check(versioned, "--token", token)).toMatchObject({ code: 2, out: expect.stringContaining("--token is @FILE") });
+  writeFileSync(join(versioned, "token"), `${token}\n`);
+  expect((await check(versioned, "--token", "@token")).out).toContain("keep its function in `previous`");
 }, 180_000);

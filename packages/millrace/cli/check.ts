@@ -4,6 +4,7 @@ import type { Instance } from "./api-client.ts";
 import { askedEngine } from "./asked-engine.ts";
 import { type Call, Misuse, Refusal, runCommand } from "./command.ts";
 import { type AskedApi, askedApi } from "./operate/api.ts";
+import { tokenIn } from "./operate/arguments.ts";
 import { readOptions } from "./options.ts";
 import { findProject, sourcesOf } from "./project.ts";
 import { counted, oneLine, paint, say } from "./terminal.ts";
@@ -12,7 +13,7 @@ import { Loader, walked as walk } from "./wiring/loader.ts";
 import { look } from "./wiring/sources.ts";
 import type { CallBetween } from "./wiring/walk.ts";
 
-const USAGE = `Usage: npx millrace check --against URL [--token TOKEN] [--workflow NAME] [--limit N] [--reveal] [--json]
+const USAGE = `Usage: npx millrace check --against URL [--token @FILE] [--workflow NAME] [--limit N] [--reveal] [--json]
   [--env NAME] [--config FILE]
 Replays the open instances of a deployment with the code of this folder, and says which would break. No step is executed.
 --limit is the maximum number of instances, 200 by default. --reveal reads sensitive values, for which the token needs the scope "reveal".
@@ -40,7 +41,7 @@ async function check({ args, stop }: Call): Promise<number> {
   const config = configOf(readConfig(project.config), project.env) ?? {};
   const seen = await look({ project, folder, loader: new Loader(sourcesOf(project)), walks: true }, config);
   if ("mistake" in seen) throw new Refusal(seen.mistake);
-  const api = askedApi(askedEngine(options.against, options.token, "--against"), stop);
+  const api = askedApi(askedEngine(options.against, await tokenIn(options.token), "--against"), stop);
   const found = [...(await openInstances(api, options.workflow, most))];
   const open = found.slice(0, most);
   const more = found.length > most;
