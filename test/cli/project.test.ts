@@ -30,7 +30,9 @@ it("an environment of a wrangler.toml has its own database and inherits the main
   const staging = findProject({ from: root, env: "staging" });
   expect(staging).toMatchObject({ format: "toml", name: "shop-staging", main: "worker.ts", env: "staging" });
   expect(staging.migrations.files().map(({ name }) => name)).toEqual(["0001_millrace.sql", "0001_b.sql"]);
-  expect(() => findProject({ from: root, env: "live" })).toThrow('has no environment "live"');
+  expect(() => findProject({ from: root, env: "live" })).toThrow(
+    'has no environment "live". Add it under "env", empty, then run: npx millrace init --env live',
+  );
 });
 
 it("an app's migrations have wrangler's names and order, and follow the engine's migrations, which have a separate table", () => {

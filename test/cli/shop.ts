@@ -59,7 +59,7 @@ export function shop(): Shop {
       ],
       declared: [{ file: "src/consumers/orders.ts", name: "ordering", queue: "orders" }],
     },
-    text: 'env.SHOP_ASKS; env.SHOP_NAME; env.SHOP_URL; env.STOCK; env.DESK; env.SHOP_COLOR; SHOP_COLOR?: string;\nstep.waitFor("packed", OrderPacked)',
+    text: 'env.DB; env.PAYLOADS; env.SHOP_ASKS; env.SHOP_NAME; env.SHOP_URL; env.STOCK; env.DESK; env.SHOP_COLOR; SHOP_COLOR?: string;\nstep.waitFor("packed", OrderPacked)',
   };
 }
 

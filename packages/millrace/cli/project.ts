@@ -80,7 +80,8 @@ export const checkout = () => projectAt(join(ROOT, "wrangler.jsonc"));
 export function projectAt(config: string, env?: string): Project {
   const root = dirname(config);
   const read = configOf(readConfig(config), env);
-  if (read === undefined) throw new Refusal(`${shown(config)} has no environment "${env}" under "env".`);
+  if (read === undefined)
+    throw new Refusal(`${shown(config)} has no environment "${env}". Add it under "env", empty, then run: npx millrace init --env ${env}`);
   return {
     ...{ root, config, format: formatOf(config), name: read.name ?? "worker", main: mainOf(read) },
     ...(env !== undefined && { env }),

@@ -260,7 +260,8 @@ export function unbound({ name = "worker", d1_databases = [], r2_buckets = [], v
 /** Reports required variables that the sources read and that are not set. */
 function variables(config: Config, sources: readonly Source[], set: readonly string[]): string[] {
   const optional = new Set(sources.flatMap(({ text }) => [...text.matchAll(/\b([A-Z][A-Z0-9_]+)\?\s*:/g)].map(([, name]) => name)));
-  const bound = new Set([...set, ...bindingsIn(config), ...Object.keys(config.vars ?? {})]);
+  // `unbound` reports these two bindings.
+  const bound = new Set([...set, ...bindingsIn(config), ...Object.keys(config.vars ?? {}), DATABASE, "PAYLOADS"]);
   const seen = new Set<string>();
   return sources.flatMap(({ file, text }) =>
     [...text.matchAll(/\benv\.([A-Z][A-Z0-9_]+)\b/g)].flatMap(({ 1: name = "", index }) => {
