@@ -92,6 +92,12 @@ function ended({ root, unchanged }: Plan): number {
   return 1;
 }
 
+/** Package managers other than npm. Each is in use in a folder that has its lock file. */
+const MANAGERS = [
+  { name: "pnpm", lock: "pnpm-lock.yaml" },
+  { name: "yarn", lock: "yarn.lock" },
+];
+
 function next(root: string): string {
   const folder = relative(process.cwd(), root);
   const there = folder === "" ? "" : `cd ${folder} && `;
@@ -106,7 +112,9 @@ function next(root: string): string {
     packed === undefined || existsSync(join(root, packed)) || isInstalled(root, "millrace")
       ? ""
       : `npm pack ${from(packageFolder())} --pack-destination ${from(root)} && `;
-  return `${pack}${there}${isMissing ? `npm install${named.map((one) => ` ${one}`).join("")} && ` : ""}npx millrace dev`;
+  const manager = MANAGERS.find(({ lock }) => existsSync(join(root, lock)))?.name ?? "npm";
+  const install = `${manager} ${named.length > 0 && manager !== "npm" ? "add" : "install"}`;
+  return `${pack}${there}${isMissing ? `${install}${named.map((one) => ` ${one}`).join("")} && ` : ""}npx millrace dev`;
 }
 
 function isInstalled(root: string, name: string): boolean {

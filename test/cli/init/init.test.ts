@@ -331,6 +331,15 @@ it("init . creates a Worker in a folder that has only the package, and init NAME
   const written = (name: string) => JSON.parse(readFileSync(join(root, name), "utf8"));
   expect(written("greeter/package.json").dependencies.millrace).toBe("file:../millrace-0.1.0.tgz");
   rmSync(join(root, "greeter"), { recursive: true });
+  for (const [lock, manager] of [
+    ["pnpm-lock.yaml", "pnpm"],
+    ["yarn.lock", "yarn"],
+  ] as const) {
+    mkdirSync(join(root, manager));
+    writeFileSync(join(root, manager, lock), "");
+    expect(run(root, "millrace", "init", manager, "--yes").out).toContain(`Next: cd ${manager} && ${manager} install && npx millrace dev`);
+    rmSync(join(root, manager), { recursive: true });
+  }
   const here = run(root, "millrace", "init", ".", "--yes");
   expect(here, here.err).toMatchObject({ code: 0 });
   expect(written("package.json")).toMatchObject({ ...manifest, type: "module", scripts: { dev: "millrace dev" } });
