@@ -1,6 +1,7 @@
 import { MillraceError, notRetryable, stateEvents } from "millrace";
 import { instances, lanes } from "millrace/operate";
-import { describe, expect, it } from "vitest";
+import { Recorder } from "millrace/worker";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { blocked, cried, deaf, heldUp, parked, type told, whispered } from "../../probe/turns.ts";
 import { app } from "../../probe/worker.ts";
 import { dieAt, failAt, fresh, keeperRound, probeEnv, rows, until } from "../harness.ts";
@@ -103,6 +104,24 @@ describe("Closed instances", () => {
       await instances.act(probeEnv, key.by, "close", key.id("a"), { reason: "A test." });
       expect(await key.seenBy("b ends", 5000)).toEqual(["a begins", "b begins", "b ends"]);
     }
+  });
+
+  it("a lane with `hold` continues after the close of an instance that failed before the database had its end", async () => {
+    const key = new TurnKey(heldUp);
+    const written = Promise.withResolvers<void>();
+    const { finish } = Recorder.prototype;
+    const spy = vi.spyOn(Recorder.prototype, "finish").mockImplementation(async function (this: Recorder, ...end) {
+      if (end[0].id === key.id("a")) await written.promise;
+      return finish.apply(this, end);
+    });
+    onTestFinished(() => spy.mockRestore());
+    key.breaks("a");
+    await key.askAll("a", "b");
+    expect(await key.stands(({ state }) => state === "held")).toMatchObject({ ahead: [{ failed: expect.any(String) }] });
+    written.resolve();
+    await key.reaches("a", "errored");
+    await instances.act(probeEnv, key.by, "close", key.id("a"), { reason: "A test." });
+    expect(await key.seenBy("b ends")).toEqual(["a begins", "b begins", "b ends"]);
   });
 
   it("a lane continues after the close of its failed instance, also when the process died before it notified the lane", async () => {

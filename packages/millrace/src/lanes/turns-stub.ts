@@ -13,6 +13,8 @@ import { inLane, laneOfMessage } from "./relay.ts";
 export interface RunEnd {
   readonly status: "complete" | "errored" | "terminated" | "skipped";
   readonly error: string | null;
+  /** The run's number, or 0 if the database has the end. A run reports its end before the end is written. */
+  readonly run: number;
 }
 
 /** The state of a message of a lane. `waits`: the message waits in its lane. `given`: the turn of the message has begun. */

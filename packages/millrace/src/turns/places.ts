@@ -8,6 +8,8 @@ export interface Place {
   readonly since: number;
   /** The error of the instance's run; null while the run is in progress. */
   readonly failed: string | null;
+  /** The number of the failed run while the database may not have its end yet; otherwise 0. */
+  readonly run: number;
 }
 
 interface Kept {
@@ -50,21 +52,26 @@ export class Places {
   }
 
   take(id: string, since: number): void {
-    if (!this.#has(id)) this.#keep({ ...this.#kept, places: [...this.all, { id, since, failed: null }] });
+    if (!this.#has(id)) this.#keep({ ...this.#kept, places: [...this.all, { id, since, failed: null, run: 0 }] });
   }
 
   /** Records that an instance's run has ended, or that an operator has closed the instance. */
-  end(id: string, { status, error }: RunEnd): void {
+  end(id: string, { status, error, run }: RunEnd): void {
     const place = this.#has(id);
     if (!place) return;
     if (status === "skipped" && place.failed !== null) this.letGo([id]);
     else if (status !== "errored" || this.#onFailure === "park") this.free([id]);
-    else if (place.failed === null) this.#mark(id, error ?? "It has failed.", this.held || this.#onFailure === "hold");
+    else if (place.failed === null || place.run !== run)
+      this.#mark({ ...place, failed: place.failed ?? error ?? "It has failed.", run }, this.held || this.#onFailure === "hold");
   }
 
-  /** Records that an instance of the lane is running, for example after an operator's retry. */
-  goesOn(id: string): void {
-    if (this.#has(id)?.failed != null) this.#mark(id, null, this.held);
+  /**
+   * Records that an instance of the lane is running according to the database, for example after an operator's retry. The database may not
+   * have the end of the failed run yet.
+   */
+  goesOn(id: string, run: number): void {
+    const place = this.#has(id);
+    if (place && place.failed !== null && run > place.run) this.#mark({ ...place, failed: null, run: 0 }, this.held);
   }
 
   /** Removes the given instances from the list of running instances. */
@@ -86,8 +93,8 @@ export class Places {
     if (this.held && this.failed.length === 0) this.#keep({ ...this.#kept, held: false });
   }
 
-  #mark(id: string, failed: string | null, held: boolean): void {
-    this.#keep({ places: this.all.map((place) => (place.id === id ? { ...place, failed } : place)), held });
+  #mark(marked: Place, held: boolean): void {
+    this.#keep({ places: this.all.map((place) => (place.id === marked.id ? marked : place)), held });
   }
 
   #has(id: string): Place | undefined {

@@ -11,7 +11,7 @@ import type { Posted } from "../lanes/message.ts";
 import type { LaneStanding, LaneTurns, RunEnd, SteerAnswer, SteerRequest, Turn } from "../lanes/turns-stub.ts";
 import { cellOf } from "../store/cells.ts";
 import { query } from "../store/d1/retry.ts";
-import { statusesOf } from "../store/instances/fate.ts";
+import { runsOf } from "../store/instances/fate.ts";
 import { lookNow } from "../store/instances/look.ts";
 import { UNDER_WAY, UNSEEN } from "../store/instances/status.ts";
 import { Audits } from "./audits.ts";
@@ -356,16 +356,16 @@ async function askDatabase(env: Promise<Pick<EngineEnv, "DB">>, tenantId: string
   const ids = places.all.map(({ id }) => id);
   try {
     const { DB } = await env;
-    const statuses = await statusesOf(DB, tenantId, ids);
+    const runs = await runsOf(DB, tenantId, ids);
     for (const { id, failed } of [...places.all]) {
-      const status = statuses.get(id);
-      if (status === "errored" || status === "skipped") places.end(id, { status, error: null });
-      else if (status !== undefined && UNDER_WAY.has(status)) places.goesOn(id);
+      const { status, run = 0 } = runs.get(id) ?? {};
+      if (status === "errored" || status === "skipped") places.end(id, { status, error: null, run: 0 });
+      else if (status !== undefined && UNDER_WAY.has(status)) places.goesOn(id, run);
       // The instance is complete, ended by an operator, refused, or so old that its row was removed. A missing row does not show that an
       // operator has fixed a failed instance.
       else if (status !== undefined || failed === null) places.free([id]);
     }
-    const unseen = places.all.filter(({ id, since }) => since < Date.now() - UNSEEN_MS && UNSEEN.has(statuses.get(id) ?? "running"));
+    const unseen = places.all.filter(({ id, since }) => since < Date.now() - UNSEEN_MS && UNSEEN.has(runs.get(id)?.status ?? "running"));
     if (unseen.length > 0) await query(DB, lookNow(unseen.map(({ id }) => id)));
   } catch (error) {
     logLine("warn", { log: "turn_look", error: messageOf(error) });

@@ -266,7 +266,7 @@ async function tellEnd(
       spent: replay.spending.of(number, replay.undoes),
       result: isToPack ? await platform.reading({ label: "end" }, pack, "always") : undefined,
     };
-    const told = tellLane(replay, { status, error: failure && `${failure.code}: ${replay.hide(failure.message)}` });
+    const told = tellLane(replay, { status, error: failure && `${failure.code}: ${replay.hide(failure.message)}`, run: number });
     const calls = replay.envelope.callback_url !== undefined;
     // The keeper does not know the tags, so the write of an end with tags is not left to the keeper.
     const { newTags } = replay;

@@ -205,7 +205,7 @@ async function carryOutClose(env: EngineEnv, action: OpenAction): Promise<Kept> 
   const { queue, envelope, instance_id: id } = action;
   // A deployment that has removed its lanes has no binding for lanes.
   if (queue !== null && laneIn(queue) !== undefined && objectsIn(env, "LANES"))
-    await tellEnded(env, queue, JSON.parse(envelope) as Envelope, id, { status: "skipped", error: null });
+    await tellEnded(env, queue, JSON.parse(envelope) as Envelope, id, { status: "skipped", error: null, run: 0 });
   return "kept";
 }
 

@@ -107,14 +107,25 @@ export function selectNotToStart(ids: readonly string[]): Statement {
 
 /** The statuses of a tenant's existing instances, by id. */
 export async function statusesOf(db: D1Database, tenantId: string, ids: readonly string[]): Promise<ReadonlyMap<string, InstanceStatus>> {
-  const rows = await query<{ id: string; status: InstanceStatus }>(
+  return new Map([...(await runsOf(db, tenantId, ids))].map(([id, { status }]) => [id, status]));
+}
+
+interface Run {
+  readonly id: string;
+  readonly status: InstanceStatus;
+  readonly run: number;
+}
+
+/** The statuses and the run numbers of a tenant's existing instances, by id. */
+export async function runsOf(db: D1Database, tenantId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Run>> {
+  const rows = await query<Run>(
     db,
     // The rows are selected by id, because the database would otherwise read all instances of the tenant.
     sql`
-      SELECT i.id, i.status FROM json_each(${JSON.stringify(ids)}) k
+      SELECT i.id, i.status, i.run FROM json_each(${JSON.stringify(ids)}) k
       CROSS JOIN millrace_instances i ON i.id = k.value AND i.tenant_id = ${tenantId}`,
   );
-  return new Map(rows.map(({ id, status }) => [id, status]));
+  return new Map(rows.map((row) => [row.id, row]));
 }
 
 /** The query for instances that events of other instances have started. */
