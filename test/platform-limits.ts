@@ -1,6 +1,7 @@
 import type { WorkflowStep } from "cloudflare:workers";
 import { env } from "cloudflare:workers";
 import { AsyncLocalStorage } from "node:async_hooks";
+import { isSlow } from "./until.ts";
 
 /** Undefined outside the engine's tests, where the platform has no limits. */
 declare const MILLRACE_SLOW_PLATFORM: boolean | undefined;
@@ -14,7 +15,7 @@ const MOST_QUERIES = 1000;
 /** Subrequests per instance, all its calls of D1, R2, queues, objects and services (developers.cloudflare.com/workflows/reference/limits). */
 const MOST_SUBREQUESTS = 10_000;
 /** Milliseconds that each D1 call and each call of an object take more. */
-const SLOW = isLimited && MILLRACE_SLOW_PLATFORM ? { database: 100, object: 20 } : undefined;
+const SLOW = isSlow ? { database: 100, object: 20 } : undefined;
 
 interface Invocation {
   readonly limits: Readonly<Partial<Record<Counted, number>>>;

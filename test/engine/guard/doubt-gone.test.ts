@@ -1,12 +1,20 @@
 import { effects as engineEffects, instances } from "millrace/operate";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { doubtEventType } from "../../../packages/millrace/src/guard/doubt.ts";
+import { Platform } from "../../../packages/millrace/src/workflow/platform.ts";
 import { happened, keeperRound, operator, probeEnv, probeOutput, reaches, rows, until } from "../harness.ts";
 import { lookAgain, noted, walk } from "../reconcile/walking.ts";
 import { doubtful, followUps } from "./doubtful.ts";
 
 /** An unknown outcome with a deleted row. The platform still waits for its answer. */
 async function gone() {
+  const waits = vi.spyOn(Platform.prototype, "waitFor");
+  onTestFinished(() => waits.mockRestore());
   const one = await doubtful();
+  await until(
+    async () => waits.mock.calls.some(([, type]) => type === doubtEventType(one.key)),
+    (waiting) => waiting,
+  );
   await rows("DELETE FROM millrace_inbox WHERE instance_id = ?1", one.instanceId);
   return one;
 }

@@ -87,7 +87,8 @@ export async function roundOverSleepers(): Promise<void> {
   });
 }
 
-export async function nextLook(id: string): Promise<{ status: string | undefined; seconds: number }> {
+/** The status of an instance, and the seconds from a time to the keeper's next check. */
+export async function nextLook(id: string, fromMs = Date.now()): Promise<{ status: string | undefined; seconds: number }> {
   const [{ at } = { at: 0 }] = await rows<{ at: number }>("SELECT check_at AS at FROM millrace_instances WHERE id = ?1", id);
-  return { status: await statusOf(id), seconds: Math.round((at - Date.now()) / 1000 + 0.2) };
+  return { status: await statusOf(id), seconds: Math.round((at - fromMs) / 1000 + 0.2) };
 }

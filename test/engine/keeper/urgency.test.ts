@@ -7,6 +7,7 @@ import { keeperAge } from "../../../packages/millrace/src/keeper/client.ts";
 import { withAuditOpen } from "../../opened-audit.ts";
 import { labs } from "../../probe/lab.ts";
 import { app, type Keeper } from "../../probe/worker.ts";
+import { isSlow } from "../../until.ts";
 import { dieAt, fresh, keeperRound, operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { LAB, platformReaches, runLab } from "../lab.ts";
 import { accepted, example, MANY, nextLook, open, promised, roundOverSleepers, run, unsent } from "./crowd.ts";
@@ -25,7 +26,7 @@ describe("Keeper", () => {
     const ms = Date.now() - began;
     expect(await reaches(id, "complete")).toBe("complete");
     console.log(`A round over ${JSON.stringify(MANY)} took ${ms} ms.`);
-    expect(ms).toBeLessThan(10_000);
+    expect(ms).toBeLessThan(isSlow ? 30_000 : 10_000);
   }, 300_000);
 
   it("K01 a round of the keeper processes further batches of rows while work and time remain", async () => {
@@ -247,8 +248,9 @@ describe("Keeper", () => {
     await reaches(instanceId, "running");
     const look = async (sleptMs: number) => {
       await run("UPDATE millrace_instances SET check_at = 0, seen = 1, updated_at = ?2 WHERE id = ?1", instanceId, Date.now() - sleptMs);
+      const beganAt = Date.now();
       await roundOverSleepers();
-      const { status, seconds } = await nextLook(instanceId);
+      const { status, seconds } = await nextLook(instanceId, beganAt);
       // Rounds down, because the duration of the check counts as sleep.
       return { status, seconds: seconds - (seconds % 10) };
     };

@@ -100,7 +100,7 @@ it("a restart throws a caught failure to the code again, as its dry run says, an
   });
   const { instanceId: id } = await runLab(async ({ step }) => {
     const paid = await step.effect("charge", charge, {}).catch(() => "owed");
-    await step.sleep("rest", 1500);
+    await step.sleep("rest", isLost ? "1 hour" : 10);
     await step.effect(
       "tell",
       effect("keyed", async () => asked.push(`tell ${paid}`)),

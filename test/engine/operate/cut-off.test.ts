@@ -139,7 +139,7 @@ describe("W20 an effect that happened at its first attempt without a record", ()
     const { state, next } = refusing();
     const step = losing(its.log, next);
     const id = await play(its, async (steps) => {
-      await steps.sleep("rest", 1500);
+      await steps.sleep("rest", state.refused ? "1 hour" : 10);
       await steps.effect("b", step, {});
     });
     await comes(() => state.refused);

@@ -184,15 +184,18 @@ describe("An undo", () => {
 
   it("W33 W10 an undo waits until the platform has ended the run, and includes the run's late effects", async () => {
     const world: string[] = [];
-    let released = false;
+    let [isReading, released] = [false, false];
     const { instanceId } = await runLab(async ({ step }) => {
       await step.effect("van", van(world), null);
-      await step.read("goes on", () => held(() => released));
+      await step.read("goes on", () => {
+        isReading = true;
+        return held(() => released);
+      });
       await step.effect("late van", van(world, "late van"), null);
     });
     await until(
-      async () => world.length,
-      (length) => length === 1,
+      async () => isReading,
+      (reading) => reading,
     );
     // A row may be errored for a moment, when a replay has failed and the platform starts another one.
     await saysErrored(instanceId);

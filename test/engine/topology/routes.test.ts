@@ -29,7 +29,9 @@ describe("project", () => {
   it("a route's project writes the rows of a batch in one statement, together with the engine's own writes", async () => {
     const names = Array.from({ length: 20 }, () => fresh());
     const events = names.map((name) => routed(name));
-    const trips = await roundTrips(async () => expect(await deliver("probe-events", events)).toEqual({ acked: 20, retried: 0 }));
+    const all = await roundTrips(async () => expect(await deliver("probe-events", events)).toEqual({ acked: 20, retried: 0 }));
+    // Other instances may write at the same time.
+    const trips = all.filter((texts) => events.some(({ idempotency_key: key }) => texts.join().includes(key)));
     expect(trips).toHaveLength(1);
     expect(trips[0]?.filter((statement) => statement.includes("INTO probe_rows"))).toHaveLength(1);
     expect(trips[0]?.some((statement) => statement.includes("DELETE FROM millrace_outbox"))).toBe(true);

@@ -3,6 +3,7 @@ import { type Statement, sql } from "millrace";
 import { describe, expect, it } from "vitest";
 import { GroupCommit, type Unit } from "../../../../packages/millrace/src/store/d1/group-commit.ts";
 import { fresh, rows } from "../../harness.ts";
+import { isSlow } from "../../../until.ts";
 
 /** The real database with counts of its batches. `before` may throw instead of a batch, `after` instead of its answer. */
 function watched({ before, after }: { before?: (batches: number) => unknown; after?: () => void } = {}) {
@@ -131,7 +132,7 @@ describe("Group commit", () => {
   it("R01 a batch of the group commit that never returns times out: its writes get an unknown outcome, and later writes commit", async () => {
     const name = fresh();
     const { db } = watched({ before: (batches) => (batches === 1 ? new Promise(() => undefined) : undefined) });
-    const commits = new GroupCommit(db, { answerWithinMs: 50 });
+    const commits = new GroupCommit(db, { answerWithinMs: isSlow ? 1000 : 50 });
     const all = [commits.commit(unit(name, "held")), commits.commit(unit(name, "behind"))];
     expect(await codes(all)).toEqual(["unavailable", "committed"]);
   });
