@@ -79,6 +79,7 @@ describe.each(["platform", "inline"] as const)("Step outcomes (%s)", (steps) => 
     const stream = await follow(id);
     await comes(() => its.log.includes("a"));
     const cancelled = instances.act(probeEnv, operator, "cancel", id, { reason: "called off" });
+    await comes(async () => (await instances.get(probeEnv, operator, id)).undo_action !== null);
     its.state.go = true;
     await cancelled;
     await kept(id, "terminated", "errored");
