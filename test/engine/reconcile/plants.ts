@@ -152,7 +152,7 @@ export const PLANTS: readonly (() => Promise<Plant>)[] = [
     return { kind: "database_set_back", what: id };
   },
   async () => {
-    const { id } = await waiting();
+    const { id } = await asleep();
     await entry(id, "in_doubt");
     return mended("doubt_unseen", id, () => is("SELECT 1 FROM millrace_instances WHERE id = ?1 AND status = 'in_doubt'", id));
   },

@@ -2,8 +2,8 @@ import { env } from "cloudflare:workers";
 import { type Statement, sql } from "millrace";
 import { describe, expect, it } from "vitest";
 import { GroupCommit, type Unit } from "../../../../packages/millrace/src/store/d1/group-commit.ts";
-import { fresh, rows } from "../../harness.ts";
 import { isSlow } from "../../../until.ts";
+import { fresh, rows } from "../../harness.ts";
 
 /** The real database with counts of its batches. `before` may throw instead of a batch, `after` instead of its answer. */
 function watched({ before, after }: { before?: (batches: number) => unknown; after?: () => void } = {}) {
