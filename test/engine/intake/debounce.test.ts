@@ -3,8 +3,11 @@ import { deadLetters } from "millrace/operate";
 import { expect, it } from "vitest";
 import * as z from "zod";
 import { noteFlow } from "../../../packages/millrace/src/contract/flow.ts";
-import { acceptance } from "../../../packages/millrace/src/intake/accept/accept.ts";
+import { now, sql } from "../../../packages/millrace/src/contract/sql.ts";
+import { acceptance, acceptanceChunks } from "../../../packages/millrace/src/intake/accept/accept.ts";
 import { commitCommands } from "../../../packages/millrace/src/recorder/gather.ts";
+import { atomically } from "../../../packages/millrace/src/store/d1/retry.ts";
+import { takeIn } from "../../../packages/millrace/src/store/instances/accept.ts";
 import { lab } from "../../probe/lab.ts";
 import { app } from "../../probe/worker.ts";
 import { deliver, dieAt, envelopeOf, keeperRound, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
@@ -156,6 +159,19 @@ it.each([true, false])("later commands of a throttled key do not wait for cancel
   const late = await dueOf(await send("e"));
   expect(late).toBeGreaterThanOrEqual(due);
   expect(late).toBeLessThan(due + 3_600_000);
+});
+
+it("a command that waits for a slot is replaced although its message arrived a second before its due time", async () => {
+  const { send, end, begun } = await crowd({ debounce: { periodMs: 3000 }, concurrency: { limit: 1 } });
+  end("all");
+  const first = await send("a");
+  const [message = ""] = acceptanceChunks([acceptance({ name: "lab" }, await envelopeOf(first), "probe-commands")]);
+  const isDueIn = (ms: number) => sql`UPDATE millrace_instances SET due_at = ${now} + ${ms} WHERE id = ${first}`;
+  await atomically(probeEnv.DB, [isDueIn(900), takeIn(message), isDueIn(60_000)]);
+  const last = await send("b");
+  expect(await statusOf(first)).toBe("skipped");
+  expect(await reaches(last, "complete")).toBe("complete");
+  expect(begun()).toEqual(["b"]);
 });
 
 it("the deadline of a throttled command counts from its due time, and a stated end remains", async () => {

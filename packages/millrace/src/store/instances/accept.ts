@@ -114,7 +114,9 @@ export function areRepeats(error: unknown): boolean {
 /**
  * Accepts delivered messages and counts every delivery. A message without a row gets a row, and an accepted row becomes queued. A row that
  * is dead because a copy of its message was refused becomes queued too, because the present copy is valid. While the workflow or queue of a
- * row is paused, and before the due time of the row, the row is accepted and not queued. The time of an instance's end does not change.
+ * row is paused, and before the due time of the row, the row is accepted and not queued. A queue may deliver the message of a row without
+ * a slot a second early. A row that waits for a slot stays accepted until it is due, so that a later command of its debounced key still
+ * replaces it. The time of an instance's end does not change.
  * Returns a row once per delivery. A message whose key was pruned, or belongs to another payload, returns no row.
  */
 export function takeIn(rows: string): Statement {
@@ -130,8 +132,8 @@ export function takeIn(rows: string): Statement {
       version = iif(millrace_instances.status IN ${UNSEEN}, excluded.version, millrace_instances.version),
       slot_turn = iif(millrace_instances.status = 'dead' AND millrace_instances.slot IS NOT NULL, ${now}, millrace_instances.slot_turn),
       status = CASE WHEN millrace_instances.status = 'dead' THEN excluded.status
-        WHEN millrace_instances.status = 'accepted' AND coalesce(millrace_instances.due_at, 0) <= ${now} + ${CLOCKS_APART_MS}
-          THEN excluded.status
+        WHEN millrace_instances.status = 'accepted' AND coalesce(millrace_instances.due_at, 0)
+          <= ${now} + iif(millrace_instances.slot_turn IS NULL, ${CLOCKS_APART_MS}, 0) THEN excluded.status
         ELSE millrace_instances.status END
     WHERE millrace_instances.fingerprint = excluded.fingerprint
     RETURNING id, fingerprint, status, deliveries, 
