@@ -117,7 +117,8 @@ function addExamples(document: OpenApi): void {
   for (const { requestBody, responses } of Object.values(document.paths).flatMap((item) => Object.values(item))) {
     const good = Object.entries(responses).flatMap(([status, answer]) => (status < "3" ? [answer] : []));
     for (const [type, media] of [requestBody, ...good].flatMap((one) => Object.entries(one?.content ?? {}))) {
-      if (type.endsWith("json") && media.schema) media.example ??= sample(media.schema, { skipNonRequired: true, quiet: true }, document);
+      if (type.endsWith("json") && media.schema)
+        media.example ??= sample(media.schema as object, { skipNonRequired: true, quiet: true }, document);
     }
   }
 }
