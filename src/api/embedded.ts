@@ -24,7 +24,11 @@ const onlyForDrills: MiddlewareHandler<ApiEnv> = async (context, next) => {
   await next();
 };
 
-const guarded = { middleware: onlyForDrills, security: [{ bearer: ["embedded"] }], problems: ["route_not_found" as const, "invalid_payload" as const] };
+const guarded = {
+  middleware: onlyForDrills,
+  security: [{ bearer: ["embedded"] }],
+  problems: ["route_not_found" as const, "invalid_payload" as const],
+};
 
 export const embedded = [
   ...embeddedCrm(guarded, control),
