@@ -36,6 +36,6 @@ const OUTCOME = { output: '{"id":"1","at":"upstream","ok":true}', outputRef: nul
 
 function attemptOf(instanceId: string, step: string): Attempt {
   const key = { instanceId, step, item: "", generation: 1 };
-  const fence = { class: "keyed", token: crypto.randomUUID(), epoch: 1, aloneAs: null } as const;
+  const fence = { class: "keyed", token: crypto.randomUUID(), epoch: 1, replay: "", readAt: null } as const;
   return { key, position: 0, after: null, caught: null, saysItRuns: true, ...fence };
 }

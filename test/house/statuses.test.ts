@@ -93,7 +93,7 @@ const TRIALS: Record<string, Trial> = {
       run.finishInstance({ id: ID, run: 1, status: "terminated", error: null }),
     ],
   },
-  beginRetry: { statements: [run.beginRetry({ ...next, isAnew: false, named: null })] },
+  beginRetry: { statements: [run.beginRetry({ ...next, isAnew: false, readAt: null })] },
   beginUndo: { given: ["done"], statements: [run.beginUndo(next, ACTION)] },
   beginCancel: { statements: [stop.beginCancel(next, ACTION)] },
   markStopped: { statements: [stop.markStopped(next)] },

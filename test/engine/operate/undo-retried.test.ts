@@ -36,7 +36,17 @@ function refuseRecords(instanceId: string, many: number): void {
   const statements = [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${instanceId}, NULL, ${instanceId})`];
   for (let index = 0; index < many; index++) {
     const key = { instanceId: instanceId.slice(0, 8) + index, step: "neighbour", item: "", generation: 1 };
-    const attempt = { key, position: 0, after: null, caught: null, aloneAs: null, token: key.instanceId, epoch: 1, saysItRuns: false };
+    const attempt = {
+      key,
+      position: 0,
+      after: null,
+      caught: null,
+      replay: "",
+      readAt: null,
+      token: key.instanceId,
+      epoch: 1,
+      saysItRuns: false,
+    };
     const outcome = { output: null, outputRef: null, statements, messages: [], error: null };
     recorderOf(probeEnv, instanceId)
       .record({ ...attempt, class: "commit" }, outcome)

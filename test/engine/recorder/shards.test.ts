@@ -10,7 +10,7 @@ const withShards = (shards: string) => ({ ...probeEnv, RECORDER_SHARDS: shards }
 
 function attempt(instanceId: string, token: string): Attempt {
   const key = { instanceId, step: "act", item: "", generation: 1 };
-  return { key, position: 0, after: null, caught: null, aloneAs: null, class: "commit", token, epoch: 1, saysItRuns: false };
+  return { key, position: 0, after: null, caught: null, replay: "", readAt: null, class: "commit", token, epoch: 1, saysItRuns: false };
 }
 
 it("W07 two recorders that receive one key while RECORDER_SHARDS changes record it once, and both return that outcome", async () => {
@@ -34,6 +34,7 @@ it("R02 each instance has one recorder, instances are distributed evenly, and an
     entries: [],
     left: null,
     lost: null,
+    readAt: expect.any(Number),
   });
 });
 
@@ -42,10 +43,31 @@ it("W25 of two concurrent replays that each assume to be the first of a run, one
   const recorder = recorderOf(probeEnv, id);
   const by = (pass: string) => {
     const one = attempt(id, `${pass}-token`);
-    return recorder.record({ ...one, key: { ...one.key, step: `of ${pass}` }, aloneAs: pass }, { ...OUTCOME, output: "1" });
+    return recorder.record({ ...one, key: { ...one.key, step: `of ${pass}` }, replay: pass, readAt: 0 }, { ...OUTCOME, output: "1" });
   };
   // The first unit is running, so that the next two are in one group.
   const answers = await Promise.all([recorder.standing(id), by("aaaaaaaa"), by("bbbbbbbb")]);
   expect(answers.slice(1).map((answer) => (answer as { mine: boolean }).mine)).toEqual([true, false]);
   expect(await rows("SELECT step FROM millrace_inbox WHERE instance_id = ?1", id)).toEqual([{ step: "of aaaaaaaa" }]);
+});
+
+it("W25 a replay that has read the inbox records and claims nothing if another replay has recorded since that read", async () => {
+  const id = ids.digest(fresh());
+  const recorder = recorderOf(probeEnv, id);
+  const by = (replay: string, nth: number, readAt: number): Attempt => {
+    const one = attempt(id, `${replay}-token`);
+    return { ...one, key: { ...one.key, step: `${nth} of ${replay}` }, position: nth, replay, readAt };
+  };
+  const record = async (own: Attempt) => (await recorder.record(own, { ...OUTCOME, output: "1" })).mine;
+  const { readAt } = await recorder.history(id);
+  expect(await record(by("aaaaaaaa", 4, readAt))).toBe(true);
+  expect(await record(by("bbbbbbbb", 5, readAt))).toBe(false);
+  expect(await recorder.claim({ ...by("bbbbbbbb", 5, readAt), class: "once" }, 15_000, null)).toEqual({ mine: false, entry: null });
+  // The first replay records a step that it began before, at an earlier position.
+  await scheduler.wait(5);
+  const { readAt: later } = await recorder.history(id);
+  expect(await record(by("aaaaaaaa", 3, readAt))).toBe(true);
+  expect(await record(by("bbbbbbbb", 5, later))).toBe(false);
+  await scheduler.wait(5);
+  expect(await record(by("bbbbbbbb", 5, (await recorder.history(id)).readAt))).toBe(true);
 });

@@ -1,10 +1,11 @@
 import { defineStep, notRetryable, upstreamRefused } from "millrace";
 import { approvals } from "millrace/operate";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { recorderOf } from "../../../packages/millrace/src/recorder/client.ts";
 import type { LabCall } from "../../probe/lab.ts";
 import { operator, probeEnv, reaches, rows, until } from "../harness.ts";
 import { errorOf, held, outputOf, restartLab, runLab } from "../lab.ts";
-import { effect, ended, ONCE, resolve, retry, stateOf } from "../operate/operating.ts";
+import { back, effect, ended, ONCE, resolve, retry, stateOf, undo } from "../operate/operating.ts";
 
 /** The state of a simulated upstream: whether it is fixed, and the effects that happened. */
 function world() {
@@ -188,6 +189,81 @@ describe("A retry from a step with a caught failure", () => {
     await retry(instanceId);
     expect(await ended(instanceId)).toBe("complete");
   });
+});
+
+/** A run that pays, catches a failure of the payment by a commit that depends on the failure, and then ships. */
+async function payment() {
+  const state = { error: "No funds." as string | undefined, ships: false };
+  const pay = effect("keyed", async () => (state.error === undefined ? "paid" : Promise.reject(new Error(state.error))), {
+    undo: back(async () => 1),
+  });
+  const { instanceId } = await runLab(async ({ step }) => {
+    const paid = await step.effect("pay", pay, null).catch(async ({ message }: Error) => {
+      if (message === "No funds.") await step.commit("hold order", () => ({}));
+      else await step.commit("report outage", () => ({}));
+      return message;
+    });
+    await step.read("ship", async () => (state.ships ? 1 : Promise.reject(new Error("Nobody ships."))), ONCE);
+    return paid;
+  });
+  expect(await ended(instanceId)).toBe("errored");
+  return { state, instanceId };
+}
+
+const PAY_AGAIN = { from: "pay", anyway: true };
+
+describe("A retry from a step with a caught failure, although an effect depends on the failure", () => {
+  it("W25 a step that fails with another error in a retry keeps this error in later runs, and not the error of the first run", async () => {
+    const { state, instanceId } = await payment();
+    state.error = "The bank is unavailable.";
+    await retry(instanceId, PAY_AGAIN);
+    expect(await ended(instanceId)).toBe("errored");
+    Object.assign(state, { error: undefined, ships: true });
+    await retry(instanceId);
+    expect(await outputOf(instanceId)).toBe("The bank is unavailable.");
+  });
+
+  it("W25 a second retry from a step that failed again with the same error is refused, because the effect depends on this error", async () => {
+    const { state, instanceId } = await payment();
+    await retry(instanceId, PAY_AGAIN);
+    expect(await ended(instanceId)).toBe("errored");
+    state.error = undefined;
+    await expect(retry(instanceId, { from: "pay" })).rejects.toMatchObject({ message: expect.stringContaining('with "hold order"') });
+  });
+
+  it("W25 W18 a retry after an undo executes a step again after a retry had cleared the step's failure", async () => {
+    const { state, instanceId } = await payment();
+    Object.assign(state, { error: undefined, ships: true });
+    await retry(instanceId, PAY_AGAIN);
+    expect(await outputOf(instanceId)).toBe("paid");
+    await undo(instanceId);
+    expect(await ended(instanceId)).toBe("terminated");
+    await retry(instanceId);
+    expect(await outputOf(instanceId)).toBe("paid");
+  });
+});
+
+it("W25 a retry from a step is refused when an effect that depends on its failure is recorded at the same moment", async () => {
+  const state = world();
+  const { instanceId } = await runLab(async (call) => {
+    await call.step.effect("card", fails("keyed", "card", state, down), null).catch(() => undefined);
+    await ships(call, state);
+  });
+  expect(await ended(instanceId)).toBe("errored");
+  const key = { instanceId, step: "invoice", item: "", generation: 1 };
+  const late = { key, position: 0, after: '[0,["card"]]', caught: JSON.stringify({ card: { name: "Error", message: "Down." } }) };
+  const attempt = { ...late, replay: "aaaaaaaa", readAt: null, token: "aaaaaaaa", epoch: 1, class: "natural", saysItRuns: false } as const;
+  const database = Object.getPrototypeOf(probeEnv.DB) as D1Database;
+  const { batch } = database;
+  const spy = vi.spyOn(database, "batch").mockImplementation(async function (this: D1Database, statements) {
+    if ((statements as unknown as { statement: string }[]).some((one) => one.statement.includes("INSERT INTO millrace_actions"))) {
+      spy.mockRestore();
+      await recorderOf(probeEnv, instanceId).record(attempt, { output: "1", outputRef: null, statements: [], messages: [], error: null });
+    }
+    return batch.call(this, statements) as never;
+  });
+  onTestFinished(() => spy.mockRestore());
+  await expect(retry(instanceId, { from: "card" })).rejects.toMatchObject({ message: expect.stringContaining('continued with "invoice"') });
 });
 
 it("W25 a caught failure remains caught when the fallback that follows it is repeated after later steps", async () => {

@@ -157,7 +157,19 @@ describe("A retried run with state of earlier runs", () => {
     // Another process sends this record, because the platform may not end a process with its run.
     const key = { instanceId, step: "mail", item: "", generation: 1 };
     const { position, after, caught, token, epoch } = entry as never as import("../../../packages/millrace/src/store/inbox/entry.ts").Seen;
-    const late = { key, position, after, caught, aloneAs: null, class: "once" as const, token, epoch, saysItRuns: false, undoable: false };
+    const late = {
+      key,
+      position,
+      after,
+      caught,
+      replay: "",
+      readAt: null,
+      class: "once" as const,
+      token,
+      epoch,
+      saysItRuns: false,
+      undoable: false,
+    };
     const said = await recorderOf(probeEnv, instanceId).record(late, {
       output: "1",
       outputRef: null,

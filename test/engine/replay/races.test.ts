@@ -1,8 +1,9 @@
-import { defineStep } from "millrace";
+import { defineStep, type Steps } from "millrace";
 import { instances } from "millrace/operate";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { Done } from "../../../packages/millrace/src/guard/step.ts";
-import { expireLeases, fresh, operator, pauseAt, probeEnv, reaches, rows, until } from "../harness.ts";
+import { recorderOf } from "../../../packages/millrace/src/recorder/client.ts";
+import { expireLeases, fresh, keeperRound, operator, pauseAt, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { held, LAB, outputOf, platformReaches, restartLab, runLab } from "../lab.ts";
 import { recorded, retried, world } from "./world.ts";
 
@@ -119,6 +120,38 @@ describe("Races of parallel branches", () => {
     await (await LAB.get(instanceId)).restart();
     claim.release();
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+  });
+
+  it("W25 a replay ends when another replay has recorded another winner of a race, and the next replay follows that record", async () => {
+    const { done, act } = world();
+    const name = fresh("lab");
+    let open = "b";
+    const read = (step: Steps, which: string) => step.read(which as never, () => held(() => open.includes(which)).then(() => which));
+    const pause = pauseAt("W06 about to record", name);
+    const { instanceId } = await runLab(
+      async ({ step }) => {
+        const first = await Promise.race([read(step, "a"), read(step, "b")]);
+        await step.commit(`won by ${first}` as never, () => ({}));
+        await act(step, `after ${first}`);
+        return first;
+      },
+      { name },
+    );
+    await until(async () => pause.reached(), Boolean);
+    const key = { instanceId, step: "won by a", item: "", generation: 1 };
+    const other = { key, position: 0, after: '[0,"a"]', caught: null, replay: "aaaaaaaa", readAt: 0, token: "aaaaaaaa", epoch: 1 };
+    const attempt = { ...other, class: "commit", saysItRuns: false } as const;
+    const outcome = { output: null, outputRef: null, statements: [], messages: [], error: null };
+    expect(await recorderOf(probeEnv, instanceId).record(attempt, outcome)).toMatchObject({ mine: true });
+    pause.release();
+    open = "a, b";
+    await until(
+      () => keeperRound().then(() => statusOf(instanceId)),
+      (status) => status === "complete",
+    );
+    expect([await outputOf(instanceId), done]).toEqual(["a", ["after a"]]);
+    const steps = await rows("SELECT step FROM millrace_inbox WHERE instance_id = ?1 ORDER BY position", instanceId);
+    expect(steps).toEqual([{ step: "won by a" }, { step: "after a" }]);
   });
 
   it("W25 a race with a loser that never finishes can end, be restarted and be undone", async () => {

@@ -3,6 +3,7 @@ import { mutantsOf } from "./mutant.ts";
 const PLATFORM = "packages/millrace/src/workflow/platform.ts";
 const RESTS = "test/engine/operate/caught-before-rest.test.ts";
 const LATER = "test/engine/operate/undo-refused-later.test.ts";
+const CAUGHT = "test/engine/replay/caught.test.ts";
 const READS = "test/engine/operate/cancel-reading.test.ts";
 
 /** Errors of an undo and of dry runs about effects that failed without a record. */
@@ -96,6 +97,24 @@ export const LEFT_OPEN = mutantsOf("operators", {
     find: "error instanceof DidNotHappen",
     put: "isDefiniteRefusal(error)",
     killedBy: LATER,
+  },
+  "a cleared failure is thrown again after the step failed with another error": {
+    file: "packages/millrace/src/store/instances/run.ts",
+    find: "WHERE c.key = m.key)",
+    put: "WHERE c.key <> m.key)",
+    killedBy: CAUGHT,
+  },
+  "a failure that occurred again remains cleared": {
+    file: "packages/millrace/src/replay/history.ts",
+    find: " && !failsAgain(left[name], error)",
+    put: " && failsAgain !== undefined",
+    killedBy: CAUGHT,
+  },
+  "a retry after an undo throws a cleared failure again": {
+    file: "packages/millrace/src/store/instances/run.ts",
+    find: "isAnew ? CLEARED : ",
+    put: "isAnew && CLEARED ? null : ",
+    killedBy: CAUGHT,
   },
   "a run forgets the possible effects of the previous run": {
     file: "packages/millrace/src/operate/instances/left.ts",

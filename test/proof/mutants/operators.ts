@@ -52,6 +52,12 @@ export const OPERATORS = mutantsOf("operators", {
     put: "const named = null;",
     killedBy: "test/engine/replay/caught.test.ts",
   },
+  "a retry repeats a step beside a record that depends on the step's failure": {
+    file: RUN,
+    find: "updated_at >= ${readAt})`",
+    put: "updated_at < ${readAt} AND false)`",
+    killedBy: "test/engine/replay/caught.test.ts",
+  },
   "a retry starts a run while another one is active": {
     file: RUN,
     find: "AND status IN ${RETRYABLE} AND run < ${run}",

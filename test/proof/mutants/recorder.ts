@@ -30,16 +30,28 @@ export const RECORDER = mutantsOf("recorder", {
   },
   "a commit is written after the start of an undo": {
     file: OUTCOME,
-    find: "      OR (value->>'class' = 'commit' AND value->>'position' >= 0 AND ${isUndoBegun(\"value->>'instanceId'\").fragment})",
+    find: "OR (value->>'class' = 'commit' AND value->>'position' >= 0 AND ${isUndoBegun(\"value->>'instanceId'\").fragment})",
     put: "",
     killedBy: "test/engine/operate/late-commit.test.ts",
   },
   "a replay that assumes it is alone records concurrently with another": {
     file: OUTCOME,
-    find: "WHERE other.instance_id = value->>'instanceId' AND substr(other.token, 1, 8) <> value->>'aloneAs')",
-    put: "WHERE false)",
+    find: "other.updated_at >= value->>'readAt'",
+    put: "other.updated_at >= value->>'readAt' AND value->>'readAt' > 0",
     // The programs have a second replay while the first is still running, but in the same process: the second detects the first, and
     // queries the records.
+    killedBy: "test/engine/recorder/shards.test.ts",
+  },
+  "a replay records although another replay has recorded since its read": {
+    file: OUTCOME,
+    find: "other.updated_at >= value->>'readAt'",
+    put: "other.updated_at >= value->>'readAt' AND value->>'readAt' = 0",
+    killedBy: "test/engine/recorder/shards.test.ts",
+  },
+  "a replay claims although another replay has recorded since its read": {
+    file: CLAIM,
+    find: "other.updated_at >= ${attempt.readAt}",
+    put: "other.updated_at >= ${attempt.readAt} AND false",
     killedBy: "test/engine/recorder/shards.test.ts",
   },
   "an outcome counts as recorded because of the previous generation": {

@@ -278,7 +278,7 @@ class Recorded {
     const standing = { run, status: "running", undo: null };
     const known: Record<string, (...args: never[]) => unknown> = {
       begin: () => false,
-      history: () => ({ entries: entries.map((entry) => ({ ...entry, small: null })), left, lost }),
+      history: () => ({ entries: entries.map((entry) => ({ ...entry, small: null })), left, lost, readAt: 0 }),
       output: ({ step, item, generation }: { step: string; item: string; generation: number }) => {
         const entry = entries.find((one) => one.step === step && one.item === item && one.generation === generation);
         if (!entry?.left_out) return entry?.output ?? null;
@@ -287,7 +287,6 @@ class Recorded {
       },
       standing: () => standing,
       keepCaught: () => standing,
-      remember: () => undefined,
       report: () => undefined,
       finish: ({ error }: { error: string | null }) => {
         if (error !== null) this.failure = JSON.parse(error);

@@ -33,12 +33,12 @@ export async function claimEffect<Input, Output>(own: EffectAttempt<Input, Outpu
     const beganAt = replay.inline.beganAt(step.label);
     const { mine, entry, standing } = await replay.recorder.claim({ ...attempt, beganAt }, LEASE_MS, shownInput(own));
     if (entry === null) {
-      // Another replay of the run has written records since this replay started, so this replay reads those records first.
-      await replay.inbox.assertSameSteps(step);
-      attempt = { ...attempt, aloneAs: null };
+      // Another replay of the run has written records that this replay has not read.
+      await replay.inbox.follow(step);
+      attempt = { ...attempt, ...replay.inbox.stamp(step) };
       continue;
     }
-    replay.inbox.noteEntry(step, entry.generation, standing, askedAt);
+    replay.inbox.noteEntry(standing, askedAt);
     if (mine) return { attempt: { ...attempt, epoch: entry.epoch }, repeats: entry.repeats === 1, askedAt };
     const settled = await settledIn(own, entry);
     if (settled) return settled;
@@ -51,12 +51,12 @@ export async function claimEffect<Input, Output>(own: EffectAttempt<Input, Outpu
  * lease. If the lease expires, the outcome is unknown. Returns undefined if the attempt may run its effect.
  */
 export async function settleClaim(own: Pick<EffectAttempt<never, never>, "replay" | "step" | "attempt">): Promise<Settled | undefined> {
-  const { replay, step, attempt } = own;
+  const { replay, attempt } = own;
   for (;;) {
     const askedAt = Date.now();
     const { entry, standing } = await replay.recorder.claim(attempt, LEASE_MS, null);
     if (entry === null) return undefined;
-    replay.inbox.noteEntry(step, entry.generation, standing, askedAt);
+    replay.inbox.noteEntry(standing, askedAt);
     const settled = await settledIn(own, entry);
     if (settled || entry.state !== "claimed") return settled;
   }

@@ -68,7 +68,7 @@ async function writtenBy(replay: Replay, step: StepCall, hangs: boolean): Promis
   const { inbox } = replay;
   const entry = await patiently(async () => {
     const seen = (await inbox.entries(hangs)).findLast((one) => one.step === step.name && one.item === step.item);
-    if (hangs) return replay.recorder.fence({ ...inbox.attempt(step, "commit", seen?.generation), aloneAs: null });
+    if (hangs) return replay.recorder.fence(inbox.attempt(step, "commit", seen?.generation));
     return seen && inbox.whole(seen);
   });
   return entry?.state === "done" ? resultOf(replay.instanceId, entry) : undefined;

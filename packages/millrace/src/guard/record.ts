@@ -45,18 +45,15 @@ export async function record<Output>(
   const askedAt = Date.now();
   const now = () => ({
     ...attempt,
-    position: inbox.nextPosition(step),
+    ...inbox.stamp(step),
     beganAt: replay.inline.beganAt(step.label),
     endedInline: replay.inline.isOwn(step.label),
   });
   let answer = await replay.recorder.record(now(), outcome);
-  if (attempt.aloneAs !== null && answer.entry?.state !== "done") {
-    // Another replay of the run has written records since this replay started, so this replay reads those records first.
-    await inbox.assertSameSteps(step);
-    answer = await replay.recorder.record({ ...now(), aloneAs: null }, outcome);
-  }
+  // Another replay of the run may have written records that this replay has not read.
+  while (answer.entry?.state !== "done" && (await inbox.follow(step))) answer = await replay.recorder.record(now(), outcome);
   const { mine, entry } = answer;
-  inbox.noteEntry(step, entry?.generation ?? attempt.key.generation, answer.standing, askedAt);
+  inbox.noteEntry(answer.standing, askedAt);
   await crashPoint("W05 recorded, step result lost", replay.instanceId);
   if (mine) {
     inbox.noteOutcome(step);

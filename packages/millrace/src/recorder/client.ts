@@ -23,7 +23,6 @@ const METHODS = [
   "parked",
   "fence",
   "record",
-  "remember",
   "keepCaught",
   "report",
   "tag",

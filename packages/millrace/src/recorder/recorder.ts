@@ -14,7 +14,6 @@ import type { Tally } from "../observe/metrics/tally.ts";
 import { tell } from "../signals/assign.ts";
 import { GroupCommit } from "../store/d1/group-commit.ts";
 import type { Row } from "../store/d1/retry.ts";
-import { rememberFailure } from "../store/inbox/caught.ts";
 import { claimEntry, doubtClaim, extendLease, type GivenOutput, giveUpClaim, refuseSkip } from "../store/inbox/claim.ts";
 import { CLAIMED, DOUBTED } from "../store/inbox/classes.ts";
 import { doubtHanging, putDoubtBack } from "../store/inbox/doubts.ts";
@@ -68,14 +67,16 @@ export class Recorder extends DurableObject<EngineEnv> {
   /**
    * All entries of an instance without outputs, because outputs may exceed the limit of one answer (32 MiB). `left`: the information that
    * earlier runs stored for later replays (see `LeftBehind`), as JSON; null without such information. `lost`: the steps whose records are
-   * missing because the database was restored to an earlier time.
+   * missing because the database was restored to an earlier time. `readAt`: the database's time.
    */
-  history(instanceId: string): Promise<{ entries: Seen[]; left: string | null; lost: string | null }> {
+  history(instanceId: string): Promise<{ entries: Seen[]; left: string | null; lost: string | null; readAt: number }> {
     return this.#commits.commit({
       statements: [selectEntries(instanceId), selectLeft(instanceId)],
       read: ([entries, rows]) => {
-        const { caught: left = null, lost = null } = (rows?.[0] ?? {}) as { caught?: string | null; lost?: string | null };
-        return { entries: entries as unknown as Seen[], left, lost };
+        const [{ caught: left, lost, read_at: readAt }] = rows as unknown as [
+          { caught: string | null; lost: string | null; read_at: number },
+        ];
+        return { entries: entries as unknown as Seen[], left, lost, readAt };
       },
     });
   }
@@ -190,8 +191,8 @@ export class Recorder extends DurableObject<EngineEnv> {
           appRows: written.slice(1, 1 + outcome.statements.length).reduce((sum, one) => sum + one, 0),
         }),
         already,
-        // If two replays each assume to be the only replay, their outcomes must not be in the same batch.
-        ...(attempt.aloneAs !== null && { apart: { what: instanceId, by: attempt.aloneAs } }),
+        // In one batch, the records of two replays would not refuse each other.
+        ...(attempt.readAt !== null && { apart: { what: instanceId, by: attempt.replay } }),
       });
       if ("mine" in answer) return answer;
       committed = answer;
@@ -232,10 +233,6 @@ export class Recorder extends DurableObject<EngineEnv> {
 
   tag(instanceId: string, tags: readonly string[]): Promise<void> {
     return this.#commits.commit({ statements: [addTags(instanceId, tags)], read: () => undefined });
-  }
-
-  remember(instanceId: string, label: string): Promise<void> {
-    return this.#commits.commit({ statements: [rememberFailure(instanceId, label)], read: () => undefined });
   }
 
   /**

@@ -12,14 +12,13 @@ export interface Caught {
   effect?: Unrecorded | undefined;
   /** The end of a failed child, if the error is `child_failed`. */
   child?: ChildFailure | undefined;
-  /**
-   * True if an operator has retried the step since the error. Then the error is ignored, unless the step fails with the same error again.
-   */
-  forgotten?: true;
   /** The label of an effect that the code began after it caught the error. The effect may have no record. */
   wentOn?: string;
-  /** The steps that had settled before the effect `wentOn` began, in the format of an inbox entry (see `packBefore`). */
+  /** The steps that had settled before the effect `wentOn` began, and the position, in the format of an inbox entry (see `packBefore`). */
   after?: string | null;
+  position?: number;
+  /** As for `Reopened`. */
+  upTo?: number;
 }
 
 /**
@@ -29,6 +28,11 @@ export interface Caught {
 export interface Reopened {
   open: number;
   effect?: Unrecorded | undefined;
+  /**
+   * An operator has retried the step after the records before this position. The step's failures in these records are ignored, unless the
+   * step fails with the same error again.
+   */
+  upTo?: number;
 }
 
 /**

@@ -1,13 +1,10 @@
+import type { Seen } from "../store/inbox/entry.ts";
 import { type Acting, type Caught, caughtOf, leavesOpen } from "./caught.ts";
-import { type Basis, type History, type Progress, packBefore, type Settlement } from "./history.ts";
+import { type History, type Progress, packBefore, type Settlement } from "./history.ts";
 
-/**
- * The position of a step in its replay. `at` is the number of steps that had settled when the code called the step. `basis` is an inbox
- * entry that already records some of these steps.
- */
+/** The position of a step in its replay: the number of steps that had settled when the code called the step. */
 export interface Start {
   readonly at: number;
-  readonly basis: Told;
 }
 
 /** Maximum time between a step's result and the code's call of the next step, in milliseconds. */
@@ -15,11 +12,6 @@ export const NAMING_MS = 2000;
 
 /** Time within which a result that the platform remembers arrives, in milliseconds. */
 const REMEMBERED_MS = 500;
-
-interface Told {
-  readonly by: Basis | null;
-  readonly at: number;
-}
 
 /**
  * The order in which a replay begins steps and receives their results. The same code takes the same path if it receives the same results in
@@ -33,12 +25,12 @@ export class Course implements Progress {
   readonly #settled: Settlement[] = [];
   readonly #failed = new Map<string, boolean>();
   readonly #held: { settlement: Settlement; release: () => void }[] = [];
-  readonly #bases = new Map<string, Basis | null>();
   #history: History | undefined;
   #expected: string[] = [];
-  #basis: Told = { by: null, at: 0 };
-  /** Number of settled steps whose order the recorded outcomes contain. */
-  #saidUntil = 0;
+  /** The recorded log, as far as this replay knows it (see `History`). */
+  #log: { readonly label: string; readonly failed: boolean }[] = [];
+  /** Number of settled steps at the start of the log. */
+  #inLog = 0;
   /** Failures stored for later replays, although no outcome contains them yet. */
   readonly #kept = new Map<string, Caught>();
   #telling = false;
@@ -136,6 +128,11 @@ export class Course implements Progress {
     if (this.#heardAtEnd === undefined) this.#attempted.set(label, at);
   }
 
+  /** The guarded step that this replay attempted last. */
+  get lastAttempted(): string | undefined {
+    return [...this.#attempted.keys()].at(-1);
+  }
+
   #doneSince(settled: number): string | undefined {
     return [...this.#attempted].find(([, at]) => at >= settled)?.[0];
   }
@@ -143,49 +140,62 @@ export class Course implements Progress {
   learn(history: History): void {
     this.#history = history;
     this.#expected = history.order.filter((label) => !this.#failed.has(label));
+    this.#log = [...history.log];
+    this.#inLog = 0;
+    for (const [label, one] of Object.entries(history.left)) {
+      if (!("open" in one) && history.failureOf(label)) this.#kept.set(label, one);
+    }
   }
 
   begin(label: string): Start {
-    const start = { at: this.#settled.length, basis: this.#basis };
     this.#begun.add(label);
     this.#underWay.add(label);
-    const recorded = this.#history?.basisAt(label, this, start.at);
-    if (recorded) this.noteRecorded(recorded, start);
-    return start;
+    return { at: this.#settled.length };
   }
 
-  /**
-   * The steps that had settled before a step began, for the entry of that step. If the entry's basis depends on the entry itself, the entry
-   * gets all settled steps.
-   */
-  before(label: string, { at, basis }: Start): { after: string | null; caught: string | null } {
-    const by = this.#leadsTo(label, basis.by) ? null : basis.by;
-    this.#bases.set(label, by);
-    return packBefore(by, this.#settled.slice(by === null ? 0 : basis.at, at));
-  }
-
-  /** Records that the step has an inbox entry, so that later entries need not repeat the settled steps in this entry. */
-  noteRecorded({ label, generation }: Basis, { at }: Start): void {
-    if (at >= this.#basis.at) this.#basis = { by: { label, generation }, at };
+  /** The steps that had settled before a step began, for the entry of that step. With `isWhole` also the steps in the log. */
+  before({ at }: Start, isWhole = false): { after: string | null; caught: string | null } {
+    const from = isWhole ? 0 : Math.min(this.#knownInLog(), at);
+    return packBefore(from, this.#settled.slice(from, at));
   }
 
   /** Records that this replay wrote an outcome of the step, together with the steps that had settled before the step began. */
   noteOutcome({ at }: Start): void {
-    this.#saidUntil = Math.max(this.#saidUntil, at);
+    const known = this.#knownInLog();
+    if (at <= known) return;
+    this.#log.splice(
+      known,
+      this.#log.length,
+      ...this.#settled.slice(known, at).map(({ label, failure }) => ({ label, failed: failure !== undefined })),
+    );
+  }
+
+  /** Number of settled steps up to the first that differs from the log. */
+  #knownInLog(): number {
+    for (;;) {
+      const [own, known] = [this.#settled[this.#inLog], this.#log[this.#inLog]];
+      if (!own || own.label !== known?.label || (own.failure !== undefined) !== known.failed) return this.#inLog;
+      this.#inLog++;
+    }
+  }
+
+  /** True if another replay has recorded an effect after results in another order than this replay (see `History.contradicts`). */
+  isContradicted(history: History, read: readonly Seen[], replay: string): boolean {
+    return history.contradicts(this.#settled, read, replay);
   }
 
   /**
    * The failures that the code had received before the call of an effect, including stored failures that no outcome contains. The result is
    * undefined if later replays receive all these failures without a write, even after a crash.
    */
-  unkept(label: string, start: Start): Record<string, Caught> | undefined {
+  unkept(label: string, start: Start, position: number): Record<string, Caught> | undefined {
     const kept = (failed: string) => (this.#kept.get(failed)?.wentOn === undefined ? undefined : this.#kept.get(failed));
-    const unsaid = this.#unsaid(start, (failed) => this.#history?.keepsFailureOf(failed) === true);
+    const unsaid = this.#unsaid(start);
     if (unsaid.every(([failed]) => kept(failed))) return undefined;
     // The settled steps are stored once, with the last failure, because the list may be as long as the run.
     const last = unsaid.findLast(([failed]) => !kept(failed))?.[0];
-    const { after } = this.before(label, start);
-    const went = (failed: string) => ({ wentOn: label, ...(failed === last && { after }) });
+    const { after } = this.before(start);
+    const went = (failed: string) => ({ wentOn: label, ...(failed === last && { after, position }) });
     return Object.fromEntries(unsaid.map(([failed, one]) => [failed, kept(failed) ?? { ...one, ...went(failed) }]));
   }
 
@@ -193,21 +203,17 @@ export class Course implements Progress {
    * Like `unkept`, but for a step without an effect, such as a sleep. The result has only the failures of effects that may have happened.
    * An operator may undo the run meanwhile, and the undo needs these failures.
    */
-  unkeptEffects(start: Pick<Start, "at">): Record<string, Caught> | undefined {
-    const unsaid = this.#unsaid(start, (failed) => this.#history?.isTold(failed) === true).filter(([, one]) => leavesOpen(one));
+  unkeptEffects(start: Start): Record<string, Caught> | undefined {
+    const unsaid = this.#unsaid(start).filter(([, one]) => leavesOpen(one));
     if (unsaid.every(([failed]) => this.#kept.has(failed))) return undefined;
     return Object.fromEntries(unsaid.map(([failed, one]) => [failed, this.#kept.get(failed) ?? one]));
   }
 
-  /**
-   * The failures that the code had received before the call of a step. The result excludes failures in an outcome of this replay, and
-   * failures for which `isKnown` is true.
-   */
-  #unsaid({ at }: Pick<Start, "at">, isKnown: (label: string) => boolean): [string, Caught][] {
-    const since = this.#saidUntil;
+  /** The failures that the code had received before the call of a step, without those in the log. */
+  #unsaid({ at }: Start): [string, Caught][] {
+    const since = this.#knownInLog();
     return this.#settled.slice(since).flatMap(({ label, failure }, index): [string, Caught][] => {
-      const isDue = since + index < at || this.#kept.has(label);
-      return failure && isDue && !isKnown(label) ? [[label, failure]] : [];
+      return failure && (since + index < at || this.#kept.has(label)) ? [[label, failure]] : [];
     });
   }
 
@@ -228,19 +234,6 @@ export class Course implements Progress {
 
   missed(inDoubt = false): string | undefined {
     return this.#history?.missedBy(this, inDoubt);
-  }
-
-  /**
-   * True if the chain of bases contains this label. A later replay may rewrite an entry, and the new entry may depend on entries that
-   * depended on the former entry.
-   */
-  #leadsTo(label: string, basis: Basis | null): boolean {
-    const seen = new Set<string>();
-    for (let one = basis; one && !seen.has(one.label); one = this.#bases.get(one.label) ?? this.#history?.baseOf(one) ?? null) {
-      if (one.label === label) return true;
-      seen.add(one.label);
-    }
-    return false;
   }
 
   #turnOf(settlement: Settlement): Promise<void> | undefined {

@@ -12,40 +12,41 @@ export interface Settlement {
 /** A settlement in the stored form: the step's label for a success, and an array with the step's label for a failure. */
 type Mark = string | [string];
 
-/** An inbox entry that contains the steps that had settled before the entry's own step began. */
-export interface Basis {
-  readonly label: string;
-  readonly generation: number;
-}
-
-/** A basis in the stored form: the step's label, with the generation unless the generation is 1. */
-type BasisMark = string | [string, number] | null;
-
 /**
- * The steps that had settled before a step began, in the stored form of the step's entry, without the steps that the entry of `basis`
- * contains.
+ * The steps that had settled before a step began, in the stored form of the step's entry. The entry omits the first `from` steps, because
+ * the log has them already.
  */
-export function packBefore(basis: Basis | null, settled: readonly Settlement[]): { after: string | null; caught: string | null } {
-  if (basis === null && settled.length === 0) return { after: null, caught: null };
-  const base: BasisMark = basis && (basis.generation === 1 ? basis.label : [basis.label, basis.generation]);
+export function packBefore(from: number, settled: readonly Settlement[]): { after: string | null; caught: string | null } {
+  if (from === 0 && settled.length === 0) return { after: null, caught: null };
   const marks: Mark[] = settled.map(({ label, failure }) => (failure ? [label] : label));
   const failures = settled.flatMap(({ label, failure }) => (failure ? [[label, failure]] : []));
   return {
-    after: JSON.stringify([base, ...marks]),
+    after: JSON.stringify([from, ...marks]),
     caught: failures.length > 0 ? packLeft(Object.fromEntries(failures)) : null,
   };
 }
 
+/** A settled step in the order of a replay, after the step `before`. `count` is the number of settled steps up to this step. */
+interface Link {
+  readonly label: string;
+  readonly failed: boolean;
+  readonly error: Caught | undefined;
+  /** True for a failure that is ignored, because an operator has retried the step since. */
+  readonly isCleared: boolean;
+  readonly before: Link | undefined;
+  readonly count: number;
+}
+
 interface Past {
-  label: string;
-  generation: number;
-  position: number;
-  updatedAt: number;
-  state: Seen["state"];
-  isUndone: boolean;
-  basis: Basis | null;
-  settled: { label: string; failed: boolean }[];
-  caught: Readonly<Record<string, Caught>>;
+  readonly label: string;
+  readonly generation: number;
+  readonly position: number;
+  readonly state: Seen["state"];
+  readonly token: string;
+  /** The step that had settled last before this step began. */
+  readonly last: Link | undefined;
+  /** False if the log lacks steps that had settled before this step began. */
+  readonly isWhole: boolean;
 }
 
 export interface Progress {
@@ -53,23 +54,21 @@ export interface Progress {
   hasSettled(label: string, failed: boolean): boolean;
 }
 
-/** The records of earlier replays: the recorded steps, and for each recorded step the steps that had settled before it began. */
+/**
+ * The records of earlier replays. The log is the list of the settled steps, in the order in which the code received their results. The
+ * entries that remain as they are contain the log in parts, in the order of their positions. A part that differs from the log replaces the
+ * log from there on, because a later run has taken another path.
+ */
 export class History {
-  /**
-   * The labels of recorded steps. Steps whose order of settling is known from later recorded steps come first, in this order. The other
-   * recorded steps follow.
-   */
+  /** The labels of recorded steps: first the steps of the log, then the other recorded steps in the order of their records. */
   readonly order: readonly string[];
-  readonly #newest = new Map<string, Past>();
-  readonly #generations = new Map<string, Past>();
+  /** The start of the log that every later replay receives too, because an effect that certainly happened followed it. */
+  readonly log: readonly Link[];
+  readonly #pasts: readonly Past[];
+  readonly #newest: ReadonlyMap<string, Past>;
   readonly #caught = new Map<string, Caught>();
-  readonly #forgotten = new Map<string, Caught>();
   readonly #over = new Set<string>();
-  readonly #builtOn = new Set<string>();
-  readonly #kept = new Set<string>();
-  readonly #told = new Map<Past, number>();
-  readonly #due = new Set<Past>();
-
+  readonly #due = new Set<Link>();
   readonly #open = new Map<string, number>();
 
   constructor(
@@ -80,43 +79,35 @@ export class History {
       if ("open" in one) this.#open.set(label, one.open);
       else this.#caught.set(label, one);
     }
-    for (const entry of entries) {
-      if (entry.position < 0) continue;
-      const past = pastOf(entry);
-      this.#newest.set(past.label, past);
-      this.#generations.set(keyOf(past), past);
-    }
-    const newest = [...this.#newest.values()].toSorted(inOrderOfRuns(entries));
+    const { log, pasts, begun, newest } = inParts(entries, left);
+    this.#pasts = pasts;
+    this.#newest = newest;
     const order = new Set<string>();
-    // An effect whose only record is in a caught failure is sorted last, like an entry of a later run.
-    const begun = Object.values(left).flatMap((one) => ("after" in one && one.after ? [begunAfter(one.after)] : []));
-    for (const past of this.#behind([...newest, ...begun])) {
+    const current = [...newest.values()];
+    // A later entry has followed the order of earlier entries, and contains more steps.
+    for (const { label, failed, isCleared } of linksOf([...current, ...begun].toSorted((one, other) => other.position - one.position))) {
       // A step that is attempted again has no position yet, because this step may wait for a step that began later.
-      for (const { label, failed } of past.settled) {
-        const isForgotten = past.caught[label]?.forgotten || (failed && this.#open.has(label));
-        if (!isForgotten) order.add(label);
-      }
+      if (!isCleared && !(failed && this.#open.has(label))) order.add(label);
     }
     // Results that an earlier replay had not received at its end are sorted last, because a result that the replay did receive may have
     // ended the replay.
-    const done = newest.filter(({ state }) => state === "done");
+    const done = current.filter(({ state }) => state === "done");
     for (const { label } of done) if (!this.#open.has(label)) order.add(label);
     for (const { label } of done) order.add(label);
     this.order = [...order];
-    const happened = [...this.#generations.values()].filter(mayHaveHappened).toSorted(inOrderOfRuns(entries));
+    const happened = pasts.filter(mayHaveHappened);
     const failedFor = new Set<string>();
-    for (const { caught, settled } of this.#behind(happened)) {
-      for (const [failed, error] of Object.entries(caught)) (error.forgotten ? this.#forgotten : this.#caught).set(failed, error);
-      for (const failed of Object.keys(caught)) failedFor.add(failed);
-      for (const { label, failed } of settled) if (!failed) this.#over.add(label);
+    for (const { label, failed, error, isCleared } of linksOf(happened)) {
+      if (!failed) this.#over.add(label);
+      if (error === undefined) continue;
+      if (!isCleared) this.#caught.set(label, error);
+      failedFor.add(label);
     }
-    for (const [label, one] of Object.entries(left)) if ("wentOn" in one) this.#kept.add(label);
-    for (const { caught } of this.#behind(happened.filter(isForGood))) for (const failed of Object.keys(caught)) this.#kept.add(failed);
-    for (const { settled } of this.#behind(newest.filter(({ state }) => HAPPENED.has(state)))) {
-      for (const { label, failed } of settled) if (!failed) this.#builtOn.add(label);
-    }
+    const forGood = new Set(linksOf(happened.filter(isForGood)));
+    const end = log.findIndex((link) => !forGood.has(link) || link.isCleared);
+    this.log = end < 0 ? log : log.slice(0, end);
     // The failure of a step that ended a run does not override an effect that another replay or an earlier run began after the step.
-    for (const label of this.#builtOn) if (label in left && !failedFor.has(label)) this.#caught.delete(label);
+    for (const label of this.#over) if (label in left && !failedFor.has(label)) this.#caught.delete(label);
   }
 
   /**
@@ -127,15 +118,9 @@ export class History {
     return this.#caught.get(label);
   }
 
-  /** True for a failure that every later replay receives too, because an effect that certainly happened followed the failure. */
-  keepsFailureOf(label: string): boolean {
-    return this.#caught.has(label) && this.#kept.has(label);
-  }
-
-  /** True for a failure for which `keepsFailureOf` is true, and for a failure that an earlier run stored. */
-  isTold(label: string): boolean {
-    const left = this.left[label];
-    return this.keepsFailureOf(label) || (this.#caught.has(label) && left !== undefined && !("open" in left));
+  /** The failures that the code receives again, by step label (see `failureOf`). */
+  get failures(): ReadonlyMap<string, Caught> {
+    return this.#caught;
   }
 
   /** True for a step that had succeeded before an effect that is not undone. */
@@ -143,32 +128,27 @@ export class History {
     return this.#over.has(label);
   }
 
-  /** True for a step that had succeeded before an effect that is neither undone nor executed again by the next run. */
-  isBuiltOn(label: string): boolean {
-    return this.#builtOn.has(label);
-  }
-
   openSince(label: string): number | undefined {
     return this.#open.get(label);
   }
 
-  baseOf(entry: Basis): Basis | null {
-    return this.#generations.get(keyOf(entry))?.basis ?? null;
+  /** The first effect that may have happened because the code caught the failure of this step. The effect may have no record. */
+  wentOnFrom(label: string | null): string | undefined {
+    const isIt = (link: Link) => link.label === label && link.failed && !link.isCleared;
+    const recorded = this.#pasts.find((past) => mayHaveHappened(past) && linksOf([past]).some(isIt));
+    const failure = label === null ? undefined : this.left[label];
+    return recorded?.label ?? (failure && "wentOn" in failure ? failure.wentOn : undefined);
   }
 
-  /** True if a step that is attempted again fails with the same error as before. */
-  failsAgain(label: string, error: Caught): boolean {
-    const before = this.#forgotten.get(label);
-    return before !== undefined && before.name === error.name && before.message === error.message;
-  }
-
-  /**
-   * The entry of a recorded step, if the entry contains exactly the steps that have settled in this replay (`count`). Later entries need
-   * not repeat these steps.
-   */
-  basisAt(label: string, replay: Progress, count: number): Basis | undefined {
-    const step = this.#newest.get(label);
-    return step && this.#isDue(step, replay) && this.#tells(step) === count ? step : undefined;
+  /** True if another replay has recorded an effect, since the entries `read`, after results in another order than `settled`. */
+  contradicts(settled: readonly Settlement[], read: readonly Seen[], replay: string): boolean {
+    const known = new Set(read.map(({ step, item, generation }) => `${generation} ${labelOf(step, item)}`));
+    const isNew = ({ label, generation, token }: Past) => !known.has(`${generation} ${label}`) && !token.startsWith(replay);
+    const others = this.#pasts.filter((past) => isNew(past) && mayHaveHappened(past));
+    return linksOf(others).some(({ label, failed, count }) => {
+      const own = settled[count - 1];
+      return own !== undefined && (own.label !== label || (own.failure !== undefined) !== failed);
+    });
   }
 
   /**
@@ -183,58 +163,17 @@ export class History {
     return undefined;
   }
 
-  /** True for an effect if all steps that had settled before it in an earlier replay have settled in this replay. */
-  #isDue(step: Past, replay: Progress): boolean {
-    if (!HAPPENED.has(step.state)) return false;
-    const chain = this.#chain(step, this.#due);
-    if (!this.#isWhole(chain, this.#due)) return false;
-    for (const past of chain) {
-      // An unclaimed generation has no position in the order yet. A failure that is ignored after a retry has no position either.
-      const isAsItWas = past.settled.every(({ label, failed }) => hasComeOut(replay, label, failed) && !past.caught[label]?.forgotten);
-      if (past.state === "failed" || !isAsItWas) return false;
-      this.#due.add(past);
+  /**
+   * True for an effect if all steps that had settled before it in an earlier replay have settled in this replay. False after a failure
+   * that a retry has cleared, because the code may take another path.
+   */
+  #isDue({ state, isWhole, last }: Past, replay: Progress): boolean {
+    if (!HAPPENED.has(state) || !isWhole) return false;
+    for (const link of linksTo(last, this.#due)) {
+      if (!hasComeOut(replay, link) || link.isCleared) return false;
+      this.#due.add(link);
     }
     return true;
-  }
-
-  /**
-   * Number of settled steps that an entry and its bases contain. If the error of a failure is missing because an operator retried the step,
-   * the result is NaN.
-   */
-  #tells(step: Past): number {
-    for (const past of this.#chain(step, this.#told)) {
-      const basis = this.#basisOf(past);
-      const before = past.basis === null ? 0 : ((basis && this.#told.get(basis)) ?? Number.NaN);
-      const known = past.settled.every(({ label, failed }) => !failed || (this.#caught.has(label) && !past.caught[label]?.forgotten));
-      this.#told.set(past, known ? before + past.settled.length : Number.NaN);
-    }
-    return this.#told.get(step) ?? Number.NaN;
-  }
-
-  /** Orders entries so that each entry follows its bases. */
-  #behind(steps: readonly Past[]): ReadonlySet<Past> {
-    const all = new Set<Past>();
-    for (const step of steps) for (const past of this.#chain(step, all)) all.add(past);
-    return all;
-  }
-
-  /** A list of an entry's bases and, at the end, the entry itself, without the entries in `known`. */
-  #chain(step: Past, known: { has(past: Past): boolean }): Past[] {
-    const chain = new Set<Past>();
-    // Entries that other replays rewrote can form a cycle. The chain ends where an entry would occur again.
-    for (let past: Past | undefined = step; past && !known.has(past) && !chain.has(past); past = this.#basisOf(past)) chain.add(past);
-    return [...chain].toReversed();
-  }
-
-  /** True if no basis is missing at the start of a chain of entries. */
-  #isWhole([first]: Past[], known: { has(past: Past): boolean }): boolean {
-    if (!first || first.basis === null) return true;
-    const basis = this.#basisOf(first);
-    return basis !== undefined && known.has(basis);
-  }
-
-  #basisOf({ basis }: Past): Past | undefined {
-    return basis === null ? undefined : this.#generations.get(keyOf(basis));
   }
 }
 
@@ -242,64 +181,79 @@ export class History {
  * True if the step has settled as recorded. The result is also true for a step that succeeded before and fails in this replay, because the
  * code then takes no other recorded path.
  */
-function hasComeOut(replay: Progress, label: string, failed: boolean): boolean {
+function hasComeOut(replay: Progress, { label, failed }: Link): boolean {
   return replay.hasSettled(label, failed) || (!failed && replay.hasSettled(label, true));
 }
 
-function pastOf({ step, item, generation, position, state, token, after, caught, updated_at }: Seen): Past {
-  return {
-    label: labelOf(step, item),
-    generation,
-    position,
-    updatedAt: updated_at,
-    state,
-    isUndone: state === "superseded" && token === UNDONE,
-    ...unpackBefore(after),
-    caught: caught === null ? {} : (JSON.parse(caught) as Record<string, Caught>),
-  };
+/** Reads the log from the entries, and for each entry the steps that had settled before its step began. */
+function inParts(entries: readonly Seen[], left: Readonly<Record<string, LeftBehind>>) {
+  const log: Link[] = [];
+  const newest = new Map<string, Past>();
+  const all = entries.filter(({ position }) => position >= 0).map((entry) => ({ ...entry, label: labelOf(entry.step, entry.item) }));
+  const generations = new Map(all.map(({ label, generation }) => [label, generation]));
+  // A caught failure may contain the only record that an effect began.
+  const unrecorded = Object.values(left).flatMap((one) => {
+    if (!("after" in one) || !one.after) return [];
+    return [{ label: "", generation: 0, state: "failed" as const, token: "", caught: null, after: one.after, position: one.position ?? 0 }];
+  });
+  const begun: Past[] = [];
+  const pasts: Past[] = [];
+  for (const { label, generation, position, state, token, after, caught } of [...unrecorded, ...all].toSorted(byPosition)) {
+    const [from = 0, ...marks] = after === null ? [] : (JSON.parse(after) as [number, ...Mark[]]);
+    const errors = caught === null ? {} : (JSON.parse(caught) as Record<string, Caught>);
+    const links: Link[] = [];
+    let last = log[Math.min(from, log.length) - 1];
+    for (const mark of marks) {
+      const [name, failed] = [String(mark), typeof mark !== "string"];
+      const known = log[last?.count ?? 0];
+      const error = errors[name];
+      const isCleared = failed && position < (left[name]?.upTo ?? 0) && !failsAgain(left[name], error);
+      const isKnown = known?.before === last && known?.label === name && known.failed === failed && known.isCleared === isCleared;
+      last = isKnown ? known : { label: name, failed, error, isCleared, before: last, count: (last?.count ?? 0) + 1 };
+      if (!isKnown) links.push(last);
+    }
+    const past = { label, generation, position, state, token, last, isWhole: from <= log.length };
+    if (generation === 0) begun.push(past);
+    else pasts.push(past);
+    if (generations.get(label) === generation) newest.set(label, past);
+    const [first] = links;
+    // Another attempt may replace an entry in any other state, and with the entry its part of the log.
+    if (first && isForGood(past)) log.splice(first.count - 1, log.length, ...links);
+  }
+  return { log, pasts, begun, newest };
 }
 
-function begunAfter(after: string): Past {
-  const nothing = { label: "", generation: 0, position: 0, updatedAt: 0, state: "failed", isUndone: false, caught: {} } as const;
-  return { ...nothing, ...unpackBefore(after) };
+/** True if a step that was attempted again failed with the same error as before. */
+function failsAgain(now: LeftBehind | undefined, before: Caught | undefined): boolean {
+  return now !== undefined && !("open" in now) && now.name === before?.name && now.message === before.message;
 }
 
-function unpackBefore(after: string | null): Pick<Past, "basis" | "settled"> {
-  const [base = null, ...marks] = after === null ? [] : (JSON.parse(after) as [BasisMark, ...Mark[]]);
-  const [label, of] = typeof base === "string" ? [base, 1] : (base ?? []);
-  return {
-    basis: label === undefined || of === undefined ? null : { label, generation: of },
-    settled: marks.map((mark) => ({ label: String(mark), failed: typeof mark !== "string" })),
-  };
+/** The steps that had settled before these steps began, each once. */
+function linksOf(pasts: readonly Past[]): Link[] {
+  const all = new Set<Link>();
+  for (const { last } of pasts) for (const link of linksTo(last, all)) all.add(link);
+  return [...all];
+}
+
+/** The links up to `last`, from the first that is not in `known`. */
+function linksTo(last: Link | undefined, known: ReadonlySet<Link>): Link[] {
+  const links: Link[] = [];
+  for (let link = last; link && !known.has(link); link = link.before) links.push(link);
+  return links.reverse();
+}
+
+function byPosition(one: { position: number }, other: { position: number }): number {
+  return one.position - other.position;
 }
 
 /** True for an effect that may have happened, including an unknown outcome that an operator had executed again. */
-function mayHaveHappened({ state, isUndone }: Past): boolean {
-  return state !== "failed" && !isUndone;
+function mayHaveHappened({ state, token }: Past): boolean {
+  return state !== "failed" && !(state === "superseded" && token === UNDONE);
 }
 
-/** True for an effect that certainly happened, so that only an undo can remove the effect. */
+/** True for an effect that certainly happened. No attempt changes the entry of such an effect. */
 function isForGood({ state }: Past): boolean {
   return state === "done" || state === "superseded";
-}
-
-function keyOf({ label, generation }: Basis): string {
-  return `${generation} ${label}`;
-}
-
-/**
- * Sorts the entries of the latest run first, because the latest run followed the recorded path of the earlier runs and contains more steps.
- * Effects that an undo ignored keep the position of their run.
- */
-function inOrderOfRuns(entries: readonly Seen[]): (one: Past, other: Past) => number {
-  const undoneAt = entries.flatMap(({ token, updated_at }) => (token === UNDONE ? [updated_at] : []));
-  const undosSince = new Map<Past, number>();
-  const undosOf = (past: Past) => {
-    const undos = undosSince.get(past) ?? undoneAt.filter((at) => at >= past.updatedAt).length;
-    undosSince.set(past, undos);
-    return undos;
-  };
-  return (one, other) => undosOf(one) - undosOf(other) || one.position - other.position;
 }
 
 const HAPPENED: ReadonlySet<Seen["state"]> = new Set(["claimed", "in_doubt", "confirmed", "done"]);

@@ -28,6 +28,8 @@ export class Inbox {
   #proof: Promise<boolean> | undefined;
   readonly #createdAt: Date | undefined;
   #positions = 0;
+  /** The database's time at which this replay read the entries. */
+  #readAt = 0;
   #knownToRun = false;
   #hasWaited = false;
   #followsAnother = false;
@@ -35,6 +37,7 @@ export class Inbox {
   #seen: readonly Seen[] = [];
   #entries: Promise<Seen[]> | undefined;
   #lost: ReadonlySet<string> | undefined;
+  readonly #overtaken = Promise.withResolvers<never>();
 
   constructor(
     readonly instanceId: string,
@@ -43,9 +46,15 @@ export class Inbox {
     readonly course: Course,
     createdAt: Date | undefined,
     readonly version = 1,
+    readonly undoes = false,
   ) {
     this.#createdAt = createdAt;
     this.#isFirst = isFirstReplay(instanceId, createdAt);
+  }
+
+  /** A promise that rejects if another replay has recorded an effect after results in another order. Then this replay must end. */
+  get overtaken(): Promise<never> {
+    return this.#overtaken.promise;
   }
 
   /** True if no earlier replay can have reached the steps that the code begins from now on. */
@@ -117,12 +126,14 @@ export class Inbox {
   entries(anew = false): Promise<Seen[]> {
     if (anew) this.#entries = undefined;
     this.#entries ??= this.recorder.history(this.instanceId).then(
-      ({ entries, left, lost }) => {
-        this.#seen = entries;
+      ({ entries, left, lost, readAt }) => {
         this.#lost = lost === null ? undefined : new Set(JSON.parse(lost));
         this.#history = new History(entries, left === null ? {} : JSON.parse(left));
+        if (!this.undoes && this.course.isContradicted(this.#history, this.#seen, this.#replay)) return this.#overtake();
+        this.#seen = entries;
         this.course.learn(this.#history);
         this.#positions = entries.reduce((most, { position }) => Math.max(most, position + 1), this.#positions);
+        this.#readAt = readAt;
         return entries;
       },
       (error) => {
@@ -221,7 +232,6 @@ export class Inbox {
     if (start) this.course.noteAttempt(step.label, start);
     return {
       key: { instanceId: this.instanceId, step: step.name, item: step.item, generation },
-      position: this.nextPosition(step),
       class: effectClass,
       token: this.#replay + attemptToken(),
       epoch: 1,
@@ -229,20 +239,44 @@ export class Inbox {
       version: this.version,
       begins: this.#isFirst && !this.#knownToRun && !this.#hasWaited,
       undoable,
-      ...(start ? this.course.before(step.label, start) : { after: null, caught: null }),
-      aloneAs: this.#entries ? null : this.#replay,
+      ...this.stamp(step),
     };
   }
 
-  /** The position of the next recorded outcome. The position grows with each outcome, because effects are undone in reverse order. */
-  nextPosition({ position = this.#positions++ }: StepCall): number {
-    return position;
+  /** The place of the next record in the log. The position grows with each record, because effects are undone in reverse order. */
+  stamp({ start, position }: StepCall): Pick<Attempt, "position" | "after" | "caught" | "replay" | "readAt"> {
+    return {
+      // An undo settles an effect at its earlier position, before entries that the log has already.
+      ...(start ? this.course.before(start, position !== undefined) : { after: null, caught: null }),
+      position: position ?? this.#positions++,
+      replay: this.#replay,
+      readAt: this.undoes ? null : this.#readAt,
+    };
   }
 
-  noteEntry({ label, start }: StepCall, generation: number, standing: Standing | undefined, askedAt: number): void {
+  /** The position of the next record. */
+  get position(): number {
+    return this.#positions;
+  }
+
+  /** Reads the inbox after a refused record. Returns false if no other replay has written since the last read. */
+  async follow(step: StepCall): Promise<boolean> {
+    const before = this.#readAt;
+    this.#isFirst = false;
+    const entries = await this.entries(true);
+    await this.assertSameSteps(step);
+    return !this.undoes && entries.some(({ updated_at, token }) => updated_at >= before && !token.startsWith(this.#replay));
+  }
+
+  #overtake(): Promise<never> {
+    this.#overtaken.promise.catch(() => undefined);
+    this.#overtaken.reject(new Error("Another replay has recorded an effect after results in another order."));
+    return new Promise(() => undefined);
+  }
+
+  noteEntry(standing: Standing | undefined, askedAt: number): void {
     this.#knownToRun = true;
     this.run.note(standing, askedAt);
-    if (start) this.course.noteRecorded({ label, generation }, start);
   }
 
   noteOutcome({ start }: StepCall): void {

@@ -8,7 +8,7 @@ import { labelOf } from "../contract/step-names.ts";
 import { beginning } from "../contract/text.ts";
 import { Spending } from "../observe/cost/spending.ts";
 import { type RecorderClient, recorderOf } from "../recorder/client.ts";
-import { asRemembered, type Caught, caughtOf, errorOf, leftBy, packLeft } from "./caught.ts";
+import { asRemembered, type Caught, errorOf, leftBy, packLeft } from "./caught.ts";
 import { Course } from "./course.ts";
 import { type Failure, Failures, withConfirmed } from "./failure.ts";
 import { GuardedSteps } from "./guarded.ts";
@@ -16,7 +16,7 @@ import { Inbox } from "./inbox.ts";
 import { InlineSteps } from "./inline.ts";
 import { ProgressReports } from "./progress.ts";
 import { assertNameable, type StepCall } from "./step-call.ts";
-import { patiently, WhichRun } from "./which-run.ts";
+import { WhichRun } from "./which-run.ts";
 
 /**
  * After this number of steps a replay yields, so that timers and requests of its process run. In local development all runs use one
@@ -83,7 +83,7 @@ export class Replay {
     this.createdAt = createdAt;
     this.recorder = recorderOf(env, instanceId);
     this.run = new WhichRun(this.recorder, instanceId, undoes);
-    this.inbox = new Inbox(instanceId, this.recorder, this.run, this.course, createdAt, version);
+    this.inbox = new Inbox(instanceId, this.recorder, this.run, this.course, createdAt, version, undoes);
   }
 
   /**
@@ -178,9 +178,8 @@ export class Replay {
       throw error;
     } catch (error) {
       const { history } = this.inbox;
-      if (!caught && !this.undoes && history?.isBuiltOn(label)) return this.#goAstray(error);
+      if (!caught && !this.undoes && history?.wasOver(label)) return this.#goAstray(error);
       if (step.guarded) this.guarded.noteFailed(label, error);
-      if (history?.failsAgain(label, caughtOf(error))) await patiently(() => this.recorder.remember(this.instanceId, label));
       throw asRemembered(error);
     } finally {
       await this.inbox.know();
@@ -193,7 +192,7 @@ export class Replay {
    * is not recorded. The call reads only if the run's status was received more than `HEARD_FOR_MS` ago.
    */
   async mayBegin({ label, start }: StepCall): Promise<boolean> {
-    await this.#keepInTurn(() => start && this.course.unkept(label, start));
+    await this.#keepInTurn(() => start && this.course.unkept(label, start, this.inbox.position));
     return (await this.run.wanted()) === "goes on";
   }
 

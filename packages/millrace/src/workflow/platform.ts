@@ -44,6 +44,7 @@ export class Platform {
     this.#replay = replay;
     this.#steps = steps;
     this.brokenOff = new BrokenOff(replay);
+    replay.inbox.overtaken.catch((error) => this.brokenOff.by(error, { type: "do", name: replay.course.lastAttempted ?? "" }));
     this.holds = new Holds(replay, this);
   }
 

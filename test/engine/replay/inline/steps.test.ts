@@ -106,7 +106,7 @@ it.each([
     Object.assign(world, { broken: false });
     Object.assign(state, { fails, takesMs: effect === "natural" ? 600 : 0 });
     const key = { instanceId: id, step: "taken", item: "", generation: 1 };
-    const before = { position: 9, after: '[null,"fails"]', caught: null, aloneAs: null, saysItRuns: false };
+    const before = { position: 9, after: '[0,"fails"]', caught: null, replay: "", readAt: null, saysItRuns: false };
     const other = { key, ...before, class: effect, token: "another pass", epoch: 1 };
     if (effect === "lookup") await recorderOf(probeEnv, id).claim(other, 15_000, null);
     const claims = vi.spyOn(Recorder.prototype, "claim");

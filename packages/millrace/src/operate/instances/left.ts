@@ -5,10 +5,11 @@ import { heldSteps, partOf, type StepRecord } from "../../inspect/history.ts";
 import type { Instance } from "../../inspect/instance-row.ts";
 import { type LeftBehind, reopened } from "../../replay/caught.ts";
 import type { Failure, Unrecorded } from "../../replay/failure.ts";
+import { History } from "../../replay/history.ts";
 import { namedBatch } from "../../store/d1/named.ts";
 import { query } from "../../store/d1/retry.ts";
-import { selectCaught, selectUnrecorded } from "../../store/inbox/caught.ts";
-import { hasDoubt } from "../../store/inbox/read.ts";
+import type { Seen } from "../../store/inbox/entry.ts";
+import { hasDoubt, selectEntries } from "../../store/inbox/read.ts";
 import { selectKnownSteps } from "../../store/instances/look.ts";
 import { selectLeft } from "../../store/instances/run.ts";
 import { WAITS_FOR_SLOT } from "../../store/instances/status.ts";
@@ -17,6 +18,7 @@ import { pauseOf } from "../../store/pauses.ts";
 
 /** The unrecorded results of an instance's earlier runs. The next replay of the instance depends on these results. */
 export interface Past {
+  readonly history: History;
   /** The state that earlier runs stored for later replays, by step label. */
   readonly left: Readonly<Record<string, LeftBehind>>;
   /** Steps whose failure the code caught. The next run reports the same failure instead of trying the step again. */
@@ -28,33 +30,36 @@ export interface Past {
   readonly unrecorded: ReadonlyMap<string, Unrecorded>;
   /** The status of the failed step's effect; undefined if the failure does not state it. */
   readonly effect: Failure["effect"];
+  /** The position after the last record. */
+  readonly upTo: number;
+  /** The database's time of the read. */
+  readonly readAt: number;
 }
 
 export async function pastOf({ DB }: EngineEnv, { id, undo, error }: Instance): Promise<Past> {
-  const rows = await namedBatch(DB, { left: selectLeft(id), caught: selectCaught(id), unrecorded: selectUnrecorded(id) });
-  const left: Past["left"] = JSON.parse(String(rows.left[0]?.caught ?? "{}"));
-  const effect = (rows.left[0]?.effect as Failure["effect"] | null) ?? undefined;
-  const caught = new Set([...rows.caught.map(({ label }) => String(label)), ...Object.keys(left)]);
-  const unrecorded = new Map(rows.unrecorded.map(({ label, effect }) => [String(label), effect as Unrecorded]));
-  for (const [label, one] of Object.entries(left)) {
-    if ("open" in one) caught.delete(label);
-    if (one.effect) unrecorded.set(label, one.effect);
-  }
+  const rows = await namedBatch(DB, { entries: selectEntries(id), state: selectLeft(id) });
+  const entries = rows.entries as unknown as Seen[];
+  const [row] = rows.state as unknown as [{ caught: string | null; effect: Failure["effect"] | null; read_at: number }];
+  const left: Past["left"] = JSON.parse(row.caught ?? "{}");
+  const history = new History(entries, left);
+  const caught = new Set([...history.failures.keys()].filter((label) => history.openSince(label) === undefined));
+  const unrecorded = new Map<string, Unrecorded>();
+  for (const [label, one] of [...history.failures, ...Object.entries(left)]) if (one.effect) unrecorded.set(label, one.effect);
   const label = undo === null && (error?.step || error?.behind);
+  const effect = row.effect ?? undefined;
   // If the failure does not state the effect's status, the step may have had an effect.
   if (label && effect !== "none") unrecorded.set(label, effect ?? "unknown");
-  return { left, caught, unrecorded, effect };
+  const upTo = entries.reduce((most, { position }) => Math.max(most, position + 1), 0);
+  return { history, left, caught, unrecorded, effect, upTo, readAt: row.read_at };
 }
 
-/** The label of an effect that may have happened because this step failed, although the effect may have no record. */
-export function wentOnTo({ left }: Past, label: string | null): string | undefined {
-  const failure = label === null ? undefined : left[label];
-  return failure && !("open" in failure) ? failure.wentOn : undefined;
-}
-
-/** The state to store for the next run, which tries these steps again. The state has the possible effects of the steps' earlier tries. */
-export function triedAnew({ unrecorded }: Past, run: number, labels: readonly (string | null)[]): string {
-  return JSON.stringify(Object.fromEntries(labels.flatMap((label) => (label ? [[label, reopened(run, unrecorded.get(label))]] : []))));
+/**
+ * The state to store for the next run, which tries these steps again. The state has the possible effects of the steps' earlier tries. The
+ * failures of the step `failed` are cleared.
+ */
+export function triedAnew({ unrecorded, upTo }: Past, run: number, failed: string | null, ended: string | null): string {
+  const left = (label: string | null, more: object) => (label ? { [label]: { ...reopened(run, unrecorded.get(label)), ...more } } : {});
+  return JSON.stringify({ ...left(ended, {}), ...left(failed, { upTo }) });
 }
 
 /**

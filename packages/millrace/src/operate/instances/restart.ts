@@ -41,8 +41,9 @@ export const restart = instanceAct({
   async change({ env, by, instance, actionId }, notBegun) {
     const { id, status } = instance;
     const run = instance.run + 1;
-    const { failed } = await beginningOf(env, instance, undefined);
-    const left = triedAnew(await pastOf(env, instance), run, [failed]);
+    const past = await pastOf(env, instance);
+    const { failed } = await beginningOf(env, instance, past, undefined);
+    const left = triedAnew(past, run, null, failed);
     return {
       change: notBegun === null ? beginRestart({ id, tenantId: by.tenantId, run, left }) : null,
       also: { told: forgetTold(id, actionId), doubts: leaveDoubts(id, actionId) },

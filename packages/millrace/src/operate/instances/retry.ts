@@ -13,7 +13,6 @@ import { askPlatform } from "../../intake/platform.ts";
 import { FRESH_MS } from "../../replay/fresh.ts";
 import type { Part } from "../../store/d1/named.ts";
 import { query } from "../../store/d1/retry.ts";
-import { forgetFailure, wentOnFrom } from "../../store/inbox/caught.ts";
 import { DOUBTED } from "../../store/inbox/classes.ts";
 import { leaveDoubts } from "../../store/inbox/doubts.ts";
 import { SKIPPED } from "../../store/inbox/outcome.ts";
@@ -24,7 +23,7 @@ import { REMEMBERED_DAYS } from "../../store/kept-days.ts";
 import { forgetTold, reopenWait } from "../../store/waits.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 import { type Call, instanceAct } from "./act.ts";
-import { failedBefore, findSetBack, type Past, pastOf, triedAnew, wentOnTo } from "./left.ts";
+import { failedBefore, findSetBack, type Past, pastOf, triedAnew } from "./left.ts";
 import { type ActionPlan, planEffects, withLost } from "./plan.ts";
 import { undoEffects } from "./undo.ts";
 
@@ -54,7 +53,7 @@ export const retry = instanceAct({
     }),
   },
   read: ({ given, ...call }) => readRun(call, given),
-  refused: async ({ env, instance }, { again, named, wentOn }) => again ?? (await whyRefused(env, instance, named, wentOn)),
+  refused: async ({ env, instance }, { again, named }) => again ?? (await whyRefused(env, instance, named)),
   async plan(call, { recorded, failed, start, isForgotten }) {
     const { env, by, instance } = call;
     const plan = { from: start, follows: followsFrom(instance, start, isForgotten), note: noteOnGiven(recorded) };
@@ -82,8 +81,6 @@ interface ReadRun extends Beginning {
   readonly past: Past;
   /** The step on whose failure no recorded effect may depend; null if the retry needs no such check. */
   readonly named: string | null;
-  /** An effect that may have happened because the named step failed, and that has no record. */
-  readonly wentOn: string | undefined;
   /** See `whyAgain`. */
   readonly again: string | null;
 }
@@ -96,7 +93,7 @@ export async function readRun(
 ): Promise<ReadRun> {
   const [recorded, past] = await Promise.all([effectsAndFree(env, by, instance.id), pastOf(env, instance)]);
   await assertRecorded(env, instance, recorded, past, from);
-  const beginning = await beginningOf(env, instance, from);
+  const beginning = await beginningOf(env, instance, past, from);
   // If the code threw the failure that it had caught, no effect depends on the failure, so a new try of the step repeats no effect.
   const named = anyway || beginning.failed === instance.error?.step ? null : beginning.failed;
   return {
@@ -106,7 +103,6 @@ export async function readRun(
     recorded,
     past,
     named,
-    wentOn: wentOnTo(past, named),
     again: whyAgain(instance, beginning.failed, recorded),
   };
 }
@@ -114,7 +110,7 @@ export async function readRun(
 /** The change that begins the next run of an instance. `more` is a statement that follows the action's row. */
 export async function nextRun(
   { env, by, instance, actionId }: At & { readonly actionId: string },
-  { from: asked, anyway, failed, start: from, past, named, wentOn, again }: ReadRun,
+  { from: asked, anyway, failed, start: from, past, named, again }: ReadRun,
   more: Part = [],
 ) {
   const { id, status } = instance;
@@ -122,15 +118,16 @@ export async function nextRun(
   // The first replay must read the undone effects. A replay within `FRESH_MS` of the instance's creation does not read recorded effects.
   if (instance.undo === "done") await scheduler.wait(Math.max(0, Date.parse(instance.updated_at) + FRESH_MS + 100 - Date.now()));
   // An undone instance repeats every step. If an undo continues, its replay needs the failures that the code of the workflow caught.
-  const ended = asked === undefined ? failed : (await beginningOf(env, instance, undefined)).failed;
-  const left = triedAnew(past, run, instance.undo === "open" ? [] : [failed, ended]);
-  const isFutile = again !== null || wentOn !== undefined;
+  const ended = asked === undefined ? failed : (await beginningOf(env, instance, past, undefined)).failed;
+  const left = instance.undo === "open" ? "{}" : triedAnew(past, run, failed, ended);
+  const isFutile = again !== null || past.history.wentOnFrom(named) !== undefined;
+  const readAt = named === null ? null : past.readAt;
   const undone = status === "terminated" && { undone: true, ...(instance.undo === null && { stopped: true }) };
   return {
-    change: isFutile ? null : beginRetry({ id, tenantId: by.tenantId, run, left, isAnew: instance.undo === "done", named }),
+    change: isFutile ? null : beginRetry({ id, tenantId: by.tenantId, run, left, isAnew: instance.undo === "done", readAt }),
     also: {
       // An undo needs the caught failures.
-      anew: failed === null || instance.undo === "open" ? [] : [forgetFailure(id, failed, actionId), reopenWait(id, failed, actionId)],
+      anew: failed === null || instance.undo === "open" ? [] : [reopenWait(id, failed, actionId)],
       more,
       told: forgetTold(id, actionId),
       doubts: [leaveDoubts(id, actionId), markInDoubt(id)],
@@ -220,14 +217,10 @@ function whyAgain({ status, error }: Instance, failed: string | null, effects: r
 
 const VERDICTS: Record<string, RetryVerdict> = { done: "kept", confirmed: "kept", in_doubt: "in_doubt" };
 
-/**
- * Returns the reason for a refusal of the retry. `wentOn` is an effect without a record that may have happened because the named step
- * failed.
- */
-async function whyRefused(env: EngineEnv, instance: Instance, named: string | null, wentOn: string | undefined): Promise<string | null> {
-  const { id, status } = instance;
-  const [behind] = await query<{ step: string }>(env.DB, wentOnFrom(id, named));
-  const depends = behind?.step ?? wentOn;
+/** Returns the reason for a refusal of the retry. */
+async function whyRefused(env: EngineEnv, instance: Instance, named: string | null): Promise<string | null> {
+  const { status } = instance;
+  const depends = named === null ? undefined : (await pastOf(env, instance)).history.wentOnFrom(named);
   if (depends !== undefined) {
     return `"${named}" failed, and the code caught the failure and continued with "${depends}". A retry of "${named}" would execute both. Retry without naming a step; or undo the instance, then retry it; or, if both may happen, send "anyway": true.`;
   }
@@ -279,9 +272,9 @@ interface Beginning {
  * undone steps. If an operator replaced an output since the run ended, the retry starts from that effect, because the platform has cached
  * the output before the replacement.
  */
-export async function beginningOf(env: EngineEnv, instance: Instance, from: string | undefined): Promise<Beginning> {
+export async function beginningOf(env: EngineEnv, instance: Instance, past: Past, from: string | undefined): Promise<Beginning> {
   if (instance.undo === "done") return { failed: null, start: null, isForgotten: false };
-  const failed = from ?? (instance.error?.step || (await lastFailed(env, instance)));
+  const failed = from ?? (instance.error?.step || lastFailed(instance, past));
   const [mended] = await query<{ step: string; item: string }>(
     env.DB,
     sql`
@@ -310,10 +303,9 @@ const DAY_MS = 86_400_000;
  * The step that failed last before the code threw an error of its own. Returns null if a recorded effect depends on the failure of this
  * step.
  */
-async function lastFailed(env: EngineEnv, { id, error }: Instance): Promise<string | null> {
+function lastFailed({ error }: Instance, { history }: Past): string | null {
   const behind = error?.behind;
-  if (behind === undefined) return null;
-  return (await query(env.DB, wentOnFrom(id, behind))).length === 0 ? behind : null;
+  return behind === undefined || history.wentOnFrom(behind) !== undefined ? null : behind;
 }
 
 /**

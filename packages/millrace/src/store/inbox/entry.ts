@@ -70,11 +70,13 @@ export interface Attempt {
   position: number;
   after: string | null;
   caught: string | null;
+  /** The replay that makes the attempt: the first 8 characters of the tokens of its attempts. */
+  replay: string;
   /**
-   * Set until the replay has read the inbox. While the value is set, the replay may write only if no other replay of the instance has
-   * written.
+   * The database's time at which the replay read the inbox; 0 before the first read. The write is refused if another replay has written
+   * since. Null for an undo, which follows the order of the log.
    */
-  aloneAs: string | null;
+  readAt: number | null;
   class: RecordedClass;
   token: string;
   epoch: number;

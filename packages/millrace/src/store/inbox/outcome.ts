@@ -26,14 +26,14 @@ export function fenceCommit({ key, position, after, caught, token, undoable }: A
  * set to NULL, which the NOT NULL constraint of the column refuses. Then the whole batch, including the app's statements and the messages,
  * is rolled back. A claimed entry is never free for another attempt, because a deployment may have changed the effect class.
  *
- * The same refusal stops a replay that has not read the inbox although another replay of the instance has written. The refusal also stops a
+ * The same refusal stops a replay if another replay has written since the replay read the inbox. The refusal also stops a
  * dead process's commit that arrives after the start of an undo, because the undo would miss the commit. A repeat of an ambiguous commit is
  * safe, because the repeat is refused and the row shows the attempt's own token. The statement returns the status of the instance at the
  * time of the write.
  */
 export function recordOutcome(attempt: Attempt, outcome: Recorded): RowStatement {
   const messages = outcome.messages.length > 0 ? copies(outcome.messages) : null;
-  const { key, position, after, caught, aloneAs, class: effectClass, epoch, token } = attempt;
+  const { key, position, after, caught, replay, readAt, class: effectClass, epoch, token } = attempt;
   const { output, outputRef, error } = outcome;
   return {
     text: RECORD,
@@ -42,7 +42,8 @@ export function recordOutcome(attempt: Attempt, outcome: Recorded): RowStatement
       position,
       after,
       caught,
-      aloneAs,
+      replay,
+      readAt,
       class: effectClass,
       epoch,
       token,
@@ -104,8 +105,8 @@ const RECORD = `
     messages, error, undoable, began_at, ended_at, updated_at)
   SELECT value->>'instanceId', value->>'step', value->>'item', value->>'generation', value->>'position', value->>'after',
     value->>'caught', value->>'class',
-    iif(EXISTS (SELECT 1 FROM millrace_inbox other
-      WHERE other.instance_id = value->>'instanceId' AND substr(other.token, 1, 8) <> value->>'aloneAs')
+    iif(EXISTS (SELECT 1 FROM millrace_inbox other WHERE other.instance_id = value->>'instanceId'
+        AND other.updated_at >= value->>'readAt' AND substr(other.token, 1, 8) NOT IN (value->>'replay', 'operator'))
       OR (value->>'class' = 'commit' AND value->>'position' >= 0 AND ${isUndoBegun("value->>'instanceId'").fragment}), NULL, 'done'),
     value->>'epoch', value->>'token', value->>'output', value->>'outputRef', value->>'messages', value->>'error',
     value->>'undoable', value->>'beganAt', iif(value->>'endedInline', ${now.fragment}, NULL), ${now.fragment}

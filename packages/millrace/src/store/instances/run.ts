@@ -2,7 +2,7 @@ import { MAX_TAGS } from "../../contract/envelope.ts";
 import { fragment, now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
 import { KEEPER_PATIENCE_MS } from "../../contract/within.ts";
 import { selectCutOffSoFar } from "../actions.ts";
-import { saysUnrecorded, wentOnFrom } from "../inbox/caught.ts";
+import { UNDONE } from "../inbox/outcome.ts";
 import { canBeTakenBack, hasDoubt, hasNoOutcome } from "../inbox/read.ts";
 import { AWAKE, AWAKENED, ENDED, FAILED, type InstanceStatus, IS_CLOSED, isClosed, RETRYABLE, UNSEEN } from "./status.ts";
 
@@ -101,9 +101,11 @@ export function selectRun(id: string): RowStatement {
 const SELECT_RUN = `
   SELECT id, run, undo, status FROM millrace_instances WHERE id IN (SELECT value->>'id' FROM json_each(?1))`;
 
-/** Selects the state that earlier runs of an instance recorded, and the steps whose records were lost by a restore of the database. */
+/** Selects the state that earlier runs of an instance recorded, the steps that a restore of the database lost, and the database's time. */
 export function selectLeft(instanceId: string): Statement {
-  return sql`SELECT caught, lost, error->>'effect' AS effect FROM millrace_instances WHERE id = ${instanceId}`;
+  return sql`
+    SELECT caught, lost, error->>'effect' AS effect, ${now} AS read_at
+    FROM (SELECT 1) LEFT JOIN millrace_instances ON id = ${instanceId}`;
 }
 
 /** Records state for later replays during a run (see `LeftBehind`), as JSON. */
@@ -145,21 +147,22 @@ export interface NextRun {
 interface Retry extends NextRun {
   /** True when the retry starts from the beginning, without the state of earlier runs. */
   readonly isAnew: boolean;
-  /**
-   * The retried step. The retry requires that no completed step depends on the failure of this step. Null means that the retry has no such
-   * condition.
-   */
-  readonly named: string | null;
+  /** The database's time at which the past was read. The retry requires that no effect was recorded since. Null without this condition. */
+  readonly readAt: number | null;
 }
 
+/** The recorded state of an instance that starts from the beginning: only the failures that a retry cleared remain cleared. */
+const CLEARED = fragment(`(SELECT json_group_object(key, json_object('open', run, 'upTo', value->>'upTo'))
+      FROM json_each(millrace_instances.caught) WHERE value->>'upTo' IS NOT NULL)`);
+
 /** Starts the next run for an operator's retry. The run of an undone instance starts from the beginning. */
-export function beginRetry({ id, tenantId, run, left, isAnew, named }: Retry): Statement {
+export function beginRetry({ id, tenantId, run, left, isAnew, readAt }: Retry): Statement {
   return sql`
-    UPDATE millrace_instances SET status = 'running', run = ${run}, error = NULL, caught = ${isAnew ? null : leftWith(sql`${left}`)},
+    UPDATE millrace_instances SET status = 'running', run = ${run}, error = NULL, caught = ${isAnew ? CLEARED : leftWith(sql`${left}`)},
       undo = iif(status = 'terminated', NULL, undo), undone = 0, progress = NULL, updated_at = ${now},
       check_at = ${now} + ${KEEPER_PATIENCE_MS}
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${RETRYABLE} AND run < ${run}
-      AND NOT EXISTS (${wentOnFrom(id, named)})`;
+      AND NOT EXISTS (SELECT 1 FROM millrace_inbox WHERE instance_id = ${id} AND state <> 'failed' AND updated_at >= ${readAt})`;
 }
 
 /** Starts the run that undoes the effects of the earlier runs. */
@@ -194,11 +197,15 @@ export function giveUpRuns(given: readonly GivenUpRun[]): Statement {
 
 /**
  * SQL expression that merges `more` into the state that earlier runs of an instance recorded (JSON, see `LeftBehind`). A step's new value
- * replaces the step's old value. The merge is a single statement, because two replays may update different steps at the same time.
+ * replaces the step's old value, except `upTo`. The merge is a single statement, because two replays may update different steps at the
+ * same time.
  */
 export function leftWith(more: Statement): Statement {
-  const forgotten = sql`(SELECT json_group_object(key, NULL) FROM json_each(${more}))`;
-  return sql`json_patch(json_patch(coalesce(caught, '{}'), ${forgotten}), ${more})`;
+  const cleared = sql`json_object('upTo', coalesce(m.value->>'upTo',
+    (SELECT c.value->>'upTo' FROM json_each(coalesce(caught, '{}')) c WHERE c.key = m.key)))`;
+  const replaced = sql`(SELECT json_group_object(key, NULL) FROM json_each(${more}))`;
+  const added = sql`(SELECT json_group_object(m.key, json_patch(m.value, ${cleared})) FROM json_each(${more}) m)`;
+  return sql`json_patch(json_patch(coalesce(caught, '{}'), ${replaced}), ${added})`;
 }
 
 /**
@@ -226,5 +233,10 @@ function mayHaveHappened(id: string): Statement {
     OR EXISTS (SELECT 1 FROM json_each(millrace_instances.caught) failure
       WHERE failure.value->>'effect' = 'undoable' AND ${hasNoOutcome(id, fragment("failure.key"))})
     OR EXISTS (SELECT 1 FROM millrace_inbox, json_each(millrace_inbox.caught) failure
-      WHERE ${saysUnrecorded(id)} AND failure.value->>'effect' = 'undoable' AND ${hasNoOutcome(id, fragment("failure.key"))}))`;
+      WHERE millrace_inbox.instance_id = ${id} AND failure.value->>'effect' = 'undoable'
+        AND (millrace_inbox.state IN ('claimed', 'in_doubt', 'confirmed', 'done')
+          OR (millrace_inbox.state = 'superseded' AND millrace_inbox.token <> ${UNDONE}))
+        AND NOT EXISTS (SELECT 1 FROM json_each(millrace_instances.caught) c
+          WHERE c.key = failure.key AND c.value->>'upTo' > millrace_inbox.position)
+        AND ${hasNoOutcome(id, fragment("failure.key"))}))`;
 }
