@@ -174,6 +174,25 @@ it("a command that waits for a slot is replaced although its message arrived a s
   expect(begun()).toEqual(["b"]);
 });
 
+it("a debounced command that is paused and resumed before its due time still waits for its slot", async () => {
+  const { send, end, act, begun, hasBegun, heldOf, most } = await crowd({ debounce: { periodMs: 1000 }, concurrency: { limit: 1 } });
+  await send("a");
+  await hasBegun("a");
+  const next = await send("b");
+  expect((await act(next, "pause")).status).toBe(202);
+  expect((await act(next, "resume")).status).toBe(202);
+  await until(
+    () => rows("SELECT 1 FROM millrace_actions WHERE instance_id = ?1 AND applied_at IS NULL", next),
+    (open) => open.length === 0,
+  );
+  await keeperRound();
+  expect(await heldOf(next)).toContain("Waits for one of 1 slots");
+  expect(begun()).toEqual(["a"]);
+  end("all");
+  expect(await reaches(next, "complete")).toBe("complete");
+  expect(most()).toBe(1);
+});
+
 it("the deadline of a throttled command counts from its due time, and a stated end remains", async () => {
   const { send, end, tenantId, command, nameOf } = await crowd({ throttle: { limit: 1, periodMs: 7_200_000 } });
   end("all");

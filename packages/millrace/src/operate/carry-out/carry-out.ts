@@ -54,6 +54,8 @@ interface OpenAction {
   envelope: string;
   undo: string | null;
   version: number;
+  /** Null for an instance that has its slot, or needs none. */
+  slot_turn: number | null;
 }
 
 /**
@@ -102,7 +104,7 @@ function selectOpen(which: Statement): Statement {
     SELECT a.id, a.verb, a.actor, a.reason, a.target, a.at, a.attempts, a.instance_id, a.detail->>'from' AS from_step,
       a.detail->>'run' AS begun_run,
       a.detail->>'undone' AS undone, a.detail->>'stopped' AS stopped, a.restarted_at AS begun_at,
-      i.run, i.status, i.workflow, i.queue, i.envelope, i.undo, i.version
+      i.run, i.status, i.workflow, i.queue, i.envelope, i.undo, i.version, i.slot_turn
     FROM millrace_actions a CROSS JOIN millrace_instances i ON i.id = a.instance_id
     WHERE a.applied_at IS NULL AND ${which}`;
 }
@@ -265,10 +267,11 @@ async function carryOutRestart(env: EngineEnv, action: OpenAction): Promise<Kept
 
 /**
  * Creates an instance that is unknown to the platform, so that a later message cannot start the instance. The first act of the created
- * instance is to read its row, which is paused. An instance queued in a lane is not created, because such an instance cannot be paused.
+ * instance is to read its row, which is paused. An instance queued in a lane is not created, because such an instance cannot be paused. An
+ * instance without its slot is not created, because its message starts it only with a slot, and a resume would start it without one.
  */
 async function carryOutPause(env: EngineEnv, action: OpenAction): Promise<Kept> {
-  if (action.status === "paused") await existing(env, action);
+  if (action.status === "paused" && action.slot_turn === null) await existing(env, action);
   return "kept";
 }
 
