@@ -170,14 +170,16 @@ it("a deployment can set its own limits, and the engine counts addresses when th
 it("an unknown token is looked up once, for any sender, and a new token is accepted at once", async () => {
   const { calls, ask } = counted();
   const authorization = unknownToken();
+  expectProblem(await ask("/v1/audit", { authorization }), 401, "unauthorized");
+  // The first request of an isolate also reads the applied migrations and the cells.
+  const first = calls.database;
   for (let n = 0; n < 60; n++) expectProblem(await ask("/v1/audit", { authorization }), 401, "unauthorized");
-  // Two queries: the token, and whether the migrations are applied.
-  expect(calls.database).toBe(2);
+  expect(calls.database).toBe(first);
 
   const { token } = await callerWith(["read"]);
   const wrong = `Bearer ${token.slice(0, -2)}${token.endsWith("AA") ? "BB" : "AA"}`;
   for (let n = 0; n < 60; n++) expectProblem(await ask("/v1/schedules", { authorization: wrong }), 401, "unauthorized");
-  expect(calls.database).toBe(3);
+  expect(calls.database).toBe(first + 1);
   expect((await ask("/v1/schedules/x/runs", { authorization: `Bearer ${token}` })).status).toBe(200);
 });
 
