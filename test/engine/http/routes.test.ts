@@ -5,6 +5,7 @@ import { engineRoutes, type HttpEnv } from "millrace/http";
 import { audit, type Scope, tokens } from "millrace/operate";
 import { expect, it, onTestFinished } from "vitest";
 import { ordersApi } from "../../docs/examples/api.ts";
+import { withAuditOpen } from "../../opened-audit.ts";
 import { app } from "../../probe/worker.ts";
 import { fresh, operator, probeEnv, start } from "../harness.ts";
 
@@ -79,6 +80,8 @@ it("tokens can have the custom scopes of an app, and custom verbs are in the aud
   await atomically(probeEnv.DB, [
     audit(operator, { id: crypto.randomUUID(), verb: "repaint", target, instanceId: null, reason: "Faded." }, false),
   ]);
+  // Other apps of the tenant do not know the verb.
+  onTestFinished(() => withAuditOpen("DELETE FROM millrace_actions WHERE verb = 'repaint'"));
   const { body } = await ask("/v1/audit");
   expect(body.items).toContainEqual(expect.objectContaining({ verb: "repaint", target }));
 });
