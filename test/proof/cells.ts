@@ -49,7 +49,7 @@ export async function inTwoCells(): Promise<void> {
   });
 }
 
-/** The rows of a tenant in the database of another tenant's cell, by what a report says of them. */
+/** Counts the rows that a tenant has in the database of another cell. The keys are the texts of a report. */
 async function foreignRows(): Promise<ReadonlyMap<string, number>> {
   const all = await Promise.all(
     cellsOf<Pick<EngineEnv, "DB" | "CELL">>(probeEnv).map(async ({ DB, CELL = 1 }) => {

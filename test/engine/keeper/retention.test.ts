@@ -129,7 +129,7 @@ describe("Instances", () => {
     await behave({ subject: `${name}/act`, mode: "refuse", status: 400, times: 1 });
     const { instanceId } = await start(name, [{ do: "keyed", name: "act", retries: 0 }]);
     await reaches(instanceId, "errored");
-    // Old rows of other files are pruned first, so that the count is that of this instance.
+    // Old rows of other files are pruned first, so that the count includes this instance only.
     await pruneFailed();
     await age(instanceId, 91);
     const retry = () => instances.act(probeEnv, operator, "retry", instanceId, { reason: "just in time" });

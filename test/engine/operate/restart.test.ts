@@ -87,7 +87,7 @@ it("a restarted run waits for an operator when its running effect ends in doubt"
   expect(its.log).toEqual(["a", "b"]);
 });
 
-it("a restart of a run whose end is recorded while it is ended runs it again for its result, without a further effect", async () => {
+it("an instance with an end that is recorded during its restart runs again for its result, without a further effect", async () => {
   const its = scene();
   const id = await play(its, async (step) => {
     await its.act(step, "a", "once");

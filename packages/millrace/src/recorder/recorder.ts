@@ -66,8 +66,8 @@ export class Recorder extends DurableObject<EngineEnv> {
 
   /**
    * All entries of an instance without outputs, because outputs may exceed the limit of one answer (32 MiB). `left`: the information that
-   * earlier runs stored for later replays (see `LeftBehind`), as JSON; null without such information. `lost`: the steps whose records are
-   * missing because the database was restored to an earlier time. `readAt`: the database's time.
+   * earlier runs stored for later replays (see `LeftBehind`), as JSON; null without such information. `lost`: the steps without
+   * records, because the database was restored to an earlier time. `readAt`: the database's time.
    */
   history(instanceId: string): Promise<{ entries: Seen[]; left: string | null; lost: string | null; readAt: number }> {
     return this.#commits.commit({

@@ -77,7 +77,7 @@ describe("Group commit", () => {
     expect(seen.batches).toBe(2);
   });
 
-  it("callers whose write was committed join the writes that wait, instead of the group after them", async () => {
+  it("callers with a committed write join the waiting writes, and not the next group", async () => {
     const { db, seen } = watched();
     const commits = new GroupCommit(db);
     const name = fresh();
@@ -90,7 +90,7 @@ describe("Group commit", () => {
     };
     await Promise.all(numbers(10).map(caller));
     expect(await count(name)).toBe(100);
-    // The first caller's first write is a batch of its own. With two alternating groups there are 20 batches.
+    // The first write of the first caller is a separate batch. With two alternating groups there are 20 batches.
     expect(seen.batches).toBe(11);
   });
 

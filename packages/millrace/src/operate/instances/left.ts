@@ -21,7 +21,7 @@ export interface Past {
   readonly history: History;
   /** The state that earlier runs stored for later replays, by step label. */
   readonly left: Readonly<Record<string, LeftBehind>>;
-  /** Steps whose failure the code caught. The next run reports the same failure instead of trying the step again. */
+  /** Steps with a failure that the code caught. The next run reports the same failure instead of trying the step again. */
   readonly caught: ReadonlySet<string>;
   /**
    * Effects of failed steps without a recorded outcome, by step label. A step is listed if the code caught its failure, if it ended the

@@ -79,7 +79,7 @@ interface ReadRun extends Beginning {
   readonly anyway: boolean;
   readonly recorded: readonly Effect[];
   readonly past: Past;
-  /** The step on whose failure no recorded effect may depend; null if the retry needs no such check. */
+  /** A step. No recorded effect may depend on its failure. Null if the retry needs no such check. */
   readonly named: string | null;
   /** See `whyAgain`. */
   readonly again: string | null;
@@ -335,7 +335,7 @@ async function assertRecorded(
   );
 }
 
-/** A sentence about the last step whose output an operator gave and a retry keeps; null without such a step. */
+/** A sentence about the last output that an operator gave and that a retry keeps; null without such an output. */
 function noteOnGiven(effects: readonly Effect[]): string | null {
   const effect = effects.findLast(({ given, undo }) => given && undo !== "undo_step");
   if (effect === undefined) return null;

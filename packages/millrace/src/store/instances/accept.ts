@@ -117,7 +117,7 @@ export function areRepeats(error: unknown): boolean {
  * row is paused, and before the due time of the row, the row is accepted and not queued. A queue may deliver the message of a row without
  * a slot a second early. A row that waits for a slot stays accepted until it is due, so that a later command of its debounced key still
  * replaces it. The time of an instance's end does not change.
- * Returns a row once per delivery. A message whose key was pruned, or belongs to another payload, returns no row.
+ * Returns a row once per delivery. A message with a pruned key, or with the key of another payload, returns no row.
  */
 export function takeIn(rows: string): Statement {
   return sql`
