@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
+import { because } from "./keyboard.ts";
 import { expectFit } from "./look.ts";
 import { type Person, person, picture } from "./stage.ts";
 import { breakPages } from "./work.ts";
@@ -41,8 +42,7 @@ it("a bulk retry of a filtered list shows its count first, stops after a failed 
   await dialog.getByRole("combobox", { name: /^verb/ }).selectOption("retry");
   await page.unroute("**/v1/bulk-actions");
   await dialog.getByRole("button", { name: "Retry 3 instances" }).waitFor();
-  await dialog.getByLabel("Reason (kept in the audit)").fill("the page store is repaired");
-  await page.keyboard.press("Control+Enter");
+  await because(page, "the page store is repaired");
   await page.getByRole("heading", { name: "Retry 3 instances" }).waitFor();
   await page.getByText("1 of 1 items of this stage failed").waitFor();
   await expectFit(page, "bulk-action");
@@ -51,8 +51,7 @@ it("a bulk retry of a filtered list shows its count first, stops after a failed 
   await page.getByRole("button", { name: "Resume" }).focus();
   await page.keyboard.press("Enter");
   await dialog.getByText("Continues an aborted or stopped bulk action with the remaining items").waitFor();
-  await page.keyboard.type("now it is");
-  await page.keyboard.press("Control+Enter");
+  await because(page, "now it is");
   await page.locator(".status", { hasText: "complete" }).waitFor();
   await page.getByRole("combobox", { name: "Result" }).selectOption("failed");
   const results = page.getByRole("table", { name: "Results" }).locator("tbody tr");

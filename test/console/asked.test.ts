@@ -1,5 +1,6 @@
 import type { Page } from "playwright-core";
 import { expect, it } from "vitest";
+import { because } from "./keyboard.ts";
 import { expectFit } from "./look.ts";
 import { inDatabase, type Person, person, shop } from "./stage.ts";
 import { articles } from "./work.ts";
@@ -34,8 +35,7 @@ it("an instance's question is shown once, at the top of the page, with its conte
   await cause.getByRole("button", { name: "Approve" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByText("A question is answered once and before").waitFor();
-  await dialog.getByLabel("Reason (kept in the audit)").fill("it reads well");
-  await page.keyboard.press("Control+Enter");
+  await because(page, "it reads well");
   await page.locator(".facts").getByText("complete", { exact: true }).waitFor();
   await acted(page, "approve", "it reads well").waitFor();
   await cause.waitFor({ state: "detached" });
@@ -81,8 +81,7 @@ it("an effect with an unknown outcome is at the top of the page with its three a
     sent.push(route.request().postDataJSON());
     return route.fulfill({ status: 202, json: { action_id: "a", instance_id: id } });
   });
-  await dialog.getByLabel("Reason (kept in the audit)").fill("the page is up");
-  await page.keyboard.press("Control+Enter");
+  await because(page, "the page is up");
   await dialog.waitFor({ state: "hidden" });
   expect(sent).toEqual([{ reason: "the page is up", output: null }]);
 });
@@ -113,8 +112,7 @@ it("an effect that is known to have happened is shown as such on every screen, w
   expect(JSON.parse(await dialog.getByRole("textbox", { name: /^output/ }).inputValue())).toEqual({ sent: true });
   await dialog.getByText("If its rows are refused again, it is in doubt again").waitFor();
   await expectFit(page, "instance-known-confirm");
-  await dialog.getByLabel("Reason (kept in the audit)").fill("the book has a new page");
-  await page.keyboard.press("Control+Enter");
+  await because(page, "the book has a new page");
   await dialog.waitFor({ state: "hidden" });
   await cause.getByText("The output is correct, but the rows that the code makes from it are invalid").waitFor();
   expect((await ada.ask<{ doubts: object[] }>("GET", `/v1/instances/${id}`)).doubts).toMatchObject([
@@ -140,8 +138,7 @@ it("for an unknown outcome of a cancelled instance, the page offers only accepte
   await cause.getByRole("button", { name: "It did not happen" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByText("Nothing is sent, and there is nothing to undo: the undo continues.").waitFor();
-  await dialog.getByLabel("Reason (kept in the audit)").fill("the post office has nothing of it");
-  await page.keyboard.press("Control+Enter");
+  await because(page, "the post office has nothing of it");
   await page.locator(".facts").getByText("terminated").waitFor();
 });
 

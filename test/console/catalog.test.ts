@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { because } from "./keyboard.ts";
 import { expectFit } from "./look.ts";
 import { forgive, inDatabase, person } from "./stage.ts";
 import { articles, breakPages } from "./work.ts";
@@ -58,8 +59,7 @@ it("an operator pauses a workflow with its running instances, sees the waiting o
   forgive(page, /422/);
   await dialog.getByRole("checkbox", { name: /^all_tenants/ }).uncheck();
   await expectFit(page, "catalog-pause");
-  await dialog.getByLabel("Reason").fill("the keyword service is down");
-  await page.keyboard.press("Control+Enter");
+  await because(page, "the keyword service is down");
   await page.getByText(/^Paused by ada .*: the keyword service is down$/).waitFor();
   const { instance_id } = await research("flat white");
   await page.getByText("1 instance waits.").waitFor();
@@ -70,8 +70,7 @@ it("an operator pauses a workflow with its running instances, sees the waiting o
   await other.getByRole("link", { name: "Pause and resume" }).click();
   await other.getByRole("button", { name: "Resume" }).click();
   await other.getByRole("dialog").getByText("in the order of their acceptance, at the rate of the platform").waitFor();
-  await other.getByRole("dialog").getByLabel("Reason").fill("it is up again");
-  await other.keyboard.press("Control+Enter");
+  await because(other, "it is up again");
   await other.getByRole("button", { name: "Pause", exact: true }).waitFor();
   const { items } = await ada.ask<{ items: { verb: string; reason: string }[] }>("GET", "/v1/audit");
   expect(items.filter(({ verb }) => !["mint", "attempt"].includes(verb))).toMatchObject([

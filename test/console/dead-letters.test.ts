@@ -1,6 +1,6 @@
 import type { Locator } from "playwright-core";
 import { expect, it } from "vitest";
-import { tabTo } from "./keyboard.ts";
+import { because, tabTo } from "./keyboard.ts";
 import { letters } from "./letters.ts";
 import { expectFit } from "./look.ts";
 import { forgive, person } from "./stage.ts";
@@ -86,8 +86,7 @@ it("a dead letter is found by its cause, edited, and replayed under its own key,
   await dialog.getByText("An instance starts under the message's key.").waitFor();
   await dialog.getByText("changed").waitFor();
   await expectFit(page, "dead-letter-replay");
-  await dialog.getByLabel("Reason (kept in the audit)").fill("the keyword was lost");
-  await page.keyboard.press("Control+Enter");
+  await because(page, "the keyword was lost");
   await page.getByText("The message is on its queue again.").waitFor();
   await page.getByText("actor and reason").waitFor();
   const { items } = await ada.ask<{ items: object[] }>("GET", "/v1/audit");
@@ -130,8 +129,7 @@ it("all dead letters of a cause are counted and replayed in stages, and the caus
   await page.keyboard.press("x");
   await page.getByRole("button", { name: "Replay all with this cause …" }).click();
   await page.getByText("in stages of 1, 1").waitFor();
-  await page.getByRole("dialog").getByLabel("Reason (kept in the audit)").fill("the shop is mended");
-  await page.keyboard.press("Control+Enter");
+  await because(page, "the shop is mended");
   await page.getByRole("heading", { name: "Replay 2 dead letters" }).waitFor();
   await page.locator(".status", { hasText: "complete" }).first().waitFor();
   await page.goBack();

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { millrace } from "../cli/millrace.ts";
-import { tabTo } from "./keyboard.ts";
+import { because, tabTo } from "./keyboard.ts";
 import { expectFit } from "./look.ts";
 import { forgive, person, shop } from "./stage.ts";
 import { articles, breakPages } from "./work.ts";
@@ -49,8 +49,7 @@ it("a failure is found, understood and retried by keyboard alone: the retry's pl
   await dialog.getByRole("listitem").filter({ hasText: "put page" }).getByText("runs", { exact: true }).waitFor();
   await expectFit(page, "instance-retry");
   expect((await ada.ask<{ items: { status: string }[] }>("GET", "/v1/instances?status=errored")).items).toHaveLength(1);
-  await page.keyboard.type("the store is mended");
-  await page.keyboard.press("Control+Enter");
+  await because(page, "the store is mended");
   await dialog.waitFor({ state: "hidden" });
   await page.locator(".facts").getByText("complete", { exact: true }).waitFor();
   // Its button has gone, and the focus is in the button's place.
@@ -102,8 +101,7 @@ it("an action is executed once for any number of confirmations, and a refused ac
   await page.getByRole("button", { name: "Run again" }).click();
   const copy = page.getByRole("dialog", { name: "Run again" });
   await copy.getByRole("listitem").filter({ hasText: "put page" }).getByText("runs", { exact: true }).waitFor();
-  await copy.getByLabel("Reason (kept in the audit)").fill("a copy");
-  await page.keyboard.press("Control+Enter");
+  await because(page, "a copy");
   await page.getByRole("status").getByRole("link", { name: "Open the instance" }).click();
   await page.waitForURL((url) => url.pathname.startsWith("/console/instances/") && !url.pathname.endsWith(String(id)));
 

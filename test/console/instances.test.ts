@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { because } from "./keyboard.ts";
 import { expectFit } from "./look.ts";
 import { forgive, person } from "./stage.ts";
 import { articles } from "./work.ts";
@@ -142,8 +143,7 @@ it("delayed commands are listed by due time; each is moved, started now or cance
   await rows.nth(1).getByRole("button", { name: "Cancel" }).first().click();
   const dialog = page.getByRole("dialog");
   await dialog.getByText("The instance starts no further step").waitFor();
-  await dialog.getByLabel("Reason").fill("not wanted");
-  await page.keyboard.press("Control+Enter");
+  await because(page, "not wanted");
   await expect.poll(() => rows.count()).toBe(3);
   expect((await ada.ask<{ status: string }>("GET", `/v1/instances/${cancelled.instance_id}?wait=30`)).status).toBe("terminated");
 
@@ -155,8 +155,7 @@ it("delayed commands are listed by due time; each is moved, started now or cance
   await dialog.getByText("Enter run_at.").waitFor();
   await dialog.getByLabel(/^run_at/).fill(local);
   await dialog.getByText(`The command starts at ${local.replace("T", " ")}.`).waitFor();
-  await dialog.getByLabel("Reason").fill("earlier");
-  await page.keyboard.press("Control+Enter");
+  await because(page, "earlier");
   await expect.poll(() => rows.first().textContent()).toContain("late");
   expect((await ada.ask<{ due_at: string }>("GET", `/v1/instances/${last.instance_id}`)).due_at).toBe(at.toISOString());
 
@@ -166,8 +165,7 @@ it("delayed commands are listed by due time; each is moved, started now or cance
   await page.goBack();
   await rows.nth(1).getByRole("button", { name: "Start now" }).first().click();
   await dialog.getByText("The command starts now, in its queue.").waitFor();
-  await dialog.getByLabel("Reason").fill("now");
-  await page.keyboard.press("Control+Enter");
+  await because(page, "now");
   await expect.poll(() => rows.count()).toBe(2);
   expect((await ada.ask<{ status: string }>("GET", `/v1/instances/${first.instance_id}?wait=30`)).status).toBe("complete");
 });

@@ -21,3 +21,21 @@ export async function openNext(page: Page): Promise<void> {
   await expect.poll(() => page.locator("tbody tr:focus").count()).toBe(1);
   await page.keyboard.press("Enter");
 }
+
+/** Waits until the open dialog shows the preview of its current fields: before, a confirmation has no effect. */
+export async function previewed(page: Page): Promise<void> {
+  const dialog = page.getByRole("dialog").filter({ has: page.locator("form.reason") });
+  await dialog
+    .locator("button.main:enabled")
+    .waitFor()
+    .catch(async () => {
+      throw new Error(`The dialog cannot be confirmed: ${await dialog.allInnerTexts()}`);
+    });
+}
+
+/** Enters the reason in the open dialog and confirms it by keys, as soon as the dialog shows its preview. */
+export async function because(page: Page, reason: string): Promise<void> {
+  await page.getByRole("dialog").getByLabel("Reason (kept in the audit)").fill(reason);
+  await previewed(page);
+  await page.keyboard.press("Control+Enter");
+}

@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { because } from "./keyboard.ts";
 import { expectFit } from "./look.ts";
 import { type Person, person, picture, shop } from "./stage.ts";
 
@@ -29,8 +30,7 @@ it("unknown outcomes of one step are answered together: the dialog shows their c
   await dialog.getByText("Each effect that did happen then happens twice").waitFor();
   await dialog.getByRole("combobox", { name: /^verb/ }).selectOption("reject");
   await dialog.getByRole("button", { name: "Reject 3 unknown outcomes" }).waitFor();
-  await dialog.getByLabel("Reason (kept in the audit)").fill("the post office has none of them");
-  await page.keyboard.press("Control+Enter");
+  await because(page, "the post office has none of them");
   await page.getByRole("heading", { name: "Reject 3 unknown outcomes" }).waitFor();
   await page.getByText("The instance is in doubt: the outcome of one of its effects is unknown").waitFor();
   await expectFit(page, "doubts-together-stopped");
@@ -50,8 +50,7 @@ it("a bulk cancel without undo is described as such by its dialog and its page",
   await dialog.getByRole("checkbox", { name: /^undo/ }).uncheck();
   await dialog.getByText("The instances are terminated and their effects remain").waitFor();
   await expectFit(page, "cancel-many");
-  await dialog.getByLabel("Reason (kept in the audit)").fill("the supplier left");
-  await page.keyboard.press("Control+Enter");
+  await because(page, "the supplier left");
   await page.getByRole("heading", { name: "Cancel 2 instances" }).waitFor();
   await page.getByText("not undone").waitFor();
   await page.locator(".status", { hasText: "complete" }).waitFor();

@@ -1,6 +1,6 @@
 import type { Page } from "playwright-core";
 import { expect, it } from "vitest";
-import { openNext, press, tabTo } from "./keyboard.ts";
+import { because, openNext, press, tabTo } from "./keyboard.ts";
 import { forgive, person } from "./stage.ts";
 import { articles, breakPages } from "./work.ts";
 
@@ -20,8 +20,7 @@ it("two tabs of one browser both receive updates: an action in one tab is shown 
   await tabTo(one.getByRole("button", { name: "Retry", exact: true }));
   await press(one, "Enter");
   await one.getByRole("dialog").getByText("runs", { exact: true }).waitFor();
-  await one.keyboard.type("seen by two");
-  await press(one, "Control+Enter");
+  await because(one, "seen by two");
   await rows(other).getByText("complete", { exact: true }).waitFor();
   await one.locator(".facts").getByText("complete", { exact: true }).waitFor();
 });

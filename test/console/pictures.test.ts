@@ -4,6 +4,7 @@ import type { Page } from "playwright-core";
 import { expect, it, onTestFinished } from "vitest";
 import { HISTOGRAMS } from "../../packages/millrace/src/observe/metrics/series.ts";
 import { dayLink } from "./day/day.ts";
+import { because } from "./keyboard.ts";
 import { inDatabase, person, stage } from "./stage.ts";
 import { articles, breakPages } from "./work.ts";
 
@@ -69,8 +70,7 @@ it.runIf(FOLDER)("screenshots of an operator's screens, with the data of a shop'
   await page.getByRole("button", { name: /^Retry, close or run again all/ }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByRole("button", { name: "Retry 20 instances" }).waitFor();
-  await dialog.getByLabel("Reason (kept in the audit)").fill("the courier's key is renewed");
-  await page.keyboard.press("Control+Enter");
+  await because(page, "the courier's key is renewed");
   await page.getByRole("heading", { name: "Retry 20 instances" }).waitFor();
   await keep(page, "bulk-action", /^complete$/);
   await go(page, "actions");

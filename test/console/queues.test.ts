@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { press } from "./keyboard.ts";
+import { because, press } from "./keyboard.ts";
 import { expectFit } from "./look.ts";
 import { person, shop } from "./stage.ts";
 
@@ -73,8 +73,7 @@ it("a blocked lane shows the cause and the time; the action that keeps its order
   const dialog = page.getByRole("dialog", { name: "Skip this instance" });
   await dialog.getByText("A held lane continues after the failed instance, which can be retried out of order.").waitFor();
   await expectFit(page, "lane-act");
-  await page.keyboard.type("the order is closed");
-  await page.keyboard.press("Control+Enter");
+  await because(page, "the order is closed");
   await dialog.waitFor({ state: "hidden" });
   await page.getByText("It is done.").waitFor();
   await page.getByText("The lane is empty.").waitFor();

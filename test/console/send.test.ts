@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { expect, it } from "vitest";
-import { press } from "./keyboard.ts";
+import { because, press } from "./keyboard.ts";
 import { expectFit } from "./look.ts";
 import { forgive, person } from "./stage.ts";
 
@@ -31,8 +31,7 @@ it("a new user needs three clicks from an empty console to a failure that is ret
   await page.getByRole("button", { name: "Retry", exact: true }).click();
   const dialog = page.getByRole("dialog", { name: /Retry/ });
   await dialog.getByRole("listitem").filter({ hasText: "search the web" }).getByText("runs", { exact: true }).waitFor();
-  await page.keyboard.type("to see a command work");
-  await page.keyboard.press("Control+Enter");
+  await because(page, "to see a command work");
   await page.locator(".facts").getByText("complete", { exact: true }).waitFor();
   await press(page, "g", "n");
   await page.getByText(/^p50/).waitFor();

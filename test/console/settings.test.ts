@@ -1,6 +1,5 @@
-import type { Page } from "playwright-core";
 import { expect, it } from "vitest";
-import { press, tabTo } from "./keyboard.ts";
+import { because, press, tabTo } from "./keyboard.ts";
 import { expectFit } from "./look.ts";
 import { inDatabase, person, shop } from "./stage.ts";
 
@@ -201,14 +200,6 @@ it("an alert is muted for a period, with a reason, and notified again", async ()
     ]),
   );
 });
-
-/** Enters the reason in the open dialog, once the dialog shows its preview, and confirms it by keys. */
-async function because(page: Page, reason: string): Promise<void> {
-  const dialog = page.getByRole("dialog");
-  await expect.poll(() => dialog.locator("button.main").isEnabled()).toBe(true);
-  await dialog.getByLabel("Reason (kept in the audit)").fill(reason);
-  await page.keyboard.press("Control+Enter");
-}
 
 it("the question of a cancelled instance states that no answer is needed, and has no buttons", async () => {
   const ada = await person();

@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import { signInLink } from "../../packages/millrace/cli/local/token.ts";
+import { because, previewed } from "./keyboard.ts";
 import { expectFit } from "./look.ts";
 import { forgive, person, stage } from "./stage.ts";
 import { articles } from "./work.ts";
@@ -53,6 +54,7 @@ it("when a token is revoked or expires while a form is open, the page asks for a
   const page = await ada.open(`instances/${id}`);
   await page.getByRole("button", { name: "Undo" }).click();
   await page.getByLabel("Reason (kept in the audit)").fill("a reason that took long to write");
+  await previewed(page);
   const { items } = await ada.ask<{ items: { id: string; expires_at: string }[] }>("GET", "/v1/tokens");
   for (const one of items) {
     if (!ada.token.includes(one.id)) await ada.ask("DELETE", `/v1/tokens/${one.id}?reason=over`);
@@ -77,6 +79,7 @@ it("when a token is revoked or expires while a form is open, the page asks for a
   await again.getByRole("button", { name: "Sign in" }).click();
   await again.waitFor({ state: "hidden" });
   expect(await page.getByLabel("Reason (kept in the audit)").inputValue()).toBe("a reason that took long to write");
+  await previewed(page);
   await page.getByLabel("Reason (kept in the audit)").press("Control+Enter");
   await page.locator(".facts").getByText("terminated").waitFor();
   forgive(page, /401/);
@@ -121,8 +124,7 @@ it("a user of Cloudflare Access is signed in at once, acts under their own name,
   await page.getByRole("button", { name: /^live/ }).waitFor();
   await page.getByRole("button", { name: "Mint a token" }).click();
   await page.getByRole("textbox", { name: /^actor/ }).fill("grace");
-  await page.getByLabel("Reason (kept in the audit)").fill("a new colleague");
-  await page.keyboard.press("Control+Enter");
+  await because(page, "a new colleague");
   await page.getByRole("region", { name: "The token" }).waitFor();
   const { items } = await ada.ask<{ items: { verb: string; actor: string }[] }>("GET", "/v1/audit");
   expect(items[0]).toMatchObject({ verb: "mint", actor: access.email });

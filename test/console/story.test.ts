@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { openNext, press, tabTo } from "./keyboard.ts";
+import { because, openNext, press, tabTo } from "./keyboard.ts";
 import { person } from "./stage.ts";
 import { breaking } from "./work.ts";
 
@@ -36,8 +36,7 @@ it("an operator by keyboard alone finds one cause of twenty failures, retries on
   await tabTo(page.getByRole("button", { name: "Retry", exact: true }));
   await press(page, "Enter");
   await dialog.getByRole("listitem").filter({ hasText: "search the web" }).getByText("runs", { exact: true }).waitFor();
-  await page.keyboard.type("the key is renewed: one first");
-  await press(page, "Control+Enter");
+  await because(page, "the key is renewed: one first");
   await page.locator(".facts").getByText("complete", { exact: true }).waitFor();
 
   await press(page, "g", "n");
@@ -47,8 +46,7 @@ it("an operator by keyboard alone finds one cause of twenty failures, retries on
   await press(page, "Enter");
   await dialog.getByText(`${FAILED - 1} instances match`).waitFor();
   await dialog.getByText("in stages of 1, 10, 8").waitFor();
-  await page.keyboard.type("the key is renewed");
-  await press(page, "Control+Enter");
+  await because(page, "the key is renewed");
   await page.getByRole("heading", { name: `Retry ${FAILED - 1} instances` }).waitFor();
   await page.getByRole("img", { name: `${FAILED - 1} done, 0 not needed, 0 failed, 0 to do` }).waitFor();
 

@@ -331,14 +331,17 @@ const LOOK_BEHIND_MS = 250;
 export function usePlan<Plan>(dryRun: (() => Promise<Result<Plan>>) | undefined, of: string, isReady: boolean) {
   const latest = useRef({ of, isFirst: true });
   latest.current.of = of;
-  const load = async (): Promise<Result<Plan | undefined>> => {
+  const load = async (): Promise<Result<{ of: string; plan: Result<Plan> } | undefined>> => {
     if (!isReady || !dryRun) return NO_PLAN;
     if (!latest.current.isFirst) await new Promise((resolve) => setTimeout(resolve, LOOK_BEHIND_MS));
     latest.current.isFirst = false;
-    return latest.current.of === of ? dryRun() : NO_PLAN;
+    if (latest.current.of !== of) return NO_PLAN;
+    const plan = await dryRun();
+    return plan.ok ? { ok: true, data: { of, plan } } : plan;
   };
   const { data, problem, again } = useData(load, [of, isReady]);
-  const found = problem ? { ok: false as const, problem } : data && { ok: true as const, data };
+  // Between a change of a field and the next load, the held plan is the plan of the fields before.
+  const found = problem ? { ok: false as const, problem } : data?.of === of ? data.plan : undefined;
   return { plan: dryRun || !isReady ? found : (NO_PLAN as Result<Plan>), again };
 }
 

@@ -29,6 +29,7 @@ interface TableProps<Row extends object> {
   select?: (names: ReadonlySet<string>) => void;
 }
 
+/** The heights of rows in hand.css. */
 const ROW_PX = 32;
 const TWO_LINES_PX = 52;
 const NARROW = matchMedia("(max-width: 720px)");
@@ -110,7 +111,13 @@ export function Table<Row extends object>(props: TableProps<Row>) {
     "--narrow": template(columns.flatMap(({ isMinor, width = "1fr", narrow = width }) => (isMinor ? [] : [narrow]))),
   };
   return (
-    <table aria-label={label} aria-rowcount={rows.length + 1} style={style} data-opens={hrefOf !== undefined || undefined}>
+    <table
+      aria-label={label}
+      aria-rowcount={rows.length + 1}
+      style={style}
+      data-opens={hrefOf !== undefined || undefined}
+      data-below={below !== undefined || undefined}
+    >
       <thead>
         <tr>
           {select && <th aria-label="Selected" />}
@@ -121,7 +128,7 @@ export function Table<Row extends object>(props: TableProps<Row>) {
           ))}
         </tr>
       </thead>
-      <tbody ref={body} style={{ "--row": `${rowPx}px`, paddingTop: first * rowPx, paddingBottom: (rows.length - last) * rowPx }}>
+      <tbody ref={body} style={{ paddingTop: first * rowPx, paddingBottom: (rows.length - last) * rowPx }}>
         {rows.slice(first, last).map((row, index) => {
           const name = nameOf(row);
           return (
