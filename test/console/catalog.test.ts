@@ -19,8 +19,11 @@ it("the catalog screen shows messages as a graph and as tables; it lists a workf
   await picture.focus();
   await page.keyboard.press("ArrowRight");
   await expect.poll(() => picture.evaluate(({ scrollLeft }) => scrollLeft)).toBeGreaterThan(0);
-  const { x = -1, width = 0 } = (await page.locator("header [aria-current]").boundingBox()) ?? {};
-  expect([x >= 0, x + width <= 390]).toEqual([true, true]);
+  const isInView = async () => {
+    const { x = -1, width = 0 } = (await page.locator("header [aria-current]").boundingBox()) ?? {};
+    return x >= 0 && x + width <= 390;
+  };
+  await expect.poll(isInView).toBe(true);
   await page.setViewportSize({ width: 1280, height: 800 });
 
   await workflows.getByRole("link", { name: "publish-article", exact: true }).click();
