@@ -146,6 +146,37 @@ describe("Closed instances", () => {
     );
   });
 
+  it("a lane with `hold` finds a lost failure of a retried run, and continues after the close of its instance", async () => {
+    const [asked, unasked] = [new TurnKey(heldUp), new TurnKey(heldUp)];
+    for (const key of [asked, unasked]) {
+      key.breaks("a");
+      await key.askAll("a", "b");
+      await key.stands(({ state }) => state === "held");
+      await key.reaches("a", "errored");
+      const failsOn = Promise.withResolvers<never>();
+      key.run("a", ({ step }) => step.read("stands", () => failsOn.promise, { retries: { limit: 0, delay: 10 } }));
+      await instances.act(probeEnv, key.by, "retry", key.id("a"), why);
+      await key.stands(({ state, ahead }) => state === "held" && ahead[0]?.failed === null);
+      const untold = dieAt("L12 ended, lane not notified", key.id("a"));
+      failsOn.reject(notRetryable("It fails again."));
+      await key.reaches("a", "errored");
+      expect(untold.died()).toBe(true);
+    }
+    const fails = { state: "held", ahead: [{ failed: expect.any(String) }] };
+    expect(await asked.stands(({ ahead }) => ahead[0]?.failed != null)).toMatchObject(fails);
+    await unasked.age(20);
+    const noted = await until(
+      () => rows<{ failed: string | null }>("SELECT ahead->>'$[0].failed' AS failed FROM millrace_lanes WHERE key = ?1", unasked.key),
+      ([row]) => row?.failed != null,
+      15_000,
+    );
+    expect(noted).toMatchObject([{ failed: expect.any(String) }]);
+    for (const key of [asked, unasked]) {
+      await instances.act(probeEnv, key.by, "close", key.id("a"), { reason: "A test." });
+      expect(await key.seenBy("b ends")).toEqual(["a begins", "b begins", "b ends"]);
+    }
+  });
+
   it("the close of a failed instance does not resume a lane that another failed instance has stopped", async () => {
     const key = new TurnKey(heldUp);
     const mend = key.breaks("b");

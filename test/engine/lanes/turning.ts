@@ -136,6 +136,6 @@ export class TurnKey {
       storage.kv.put("places", { ...kept, places: kept.places.map((place) => ({ ...place, since: place.since - seconds * 1000 })) });
     });
     await this.die();
-    await this.stands(() => true);
+    await this.stub.look();
   }
 }

@@ -59,7 +59,7 @@ export class Places {
   end(id: string, { status, error, run }: RunEnd): void {
     const place = this.#has(id);
     if (!place) return;
-    if (status === "skipped" && place.failed !== null) this.letGo([id]);
+    if (status === "skipped") this.letGo([id]);
     else if (status !== "errored" || this.#onFailure === "park") this.free([id]);
     else if (place.failed === null || place.run !== run)
       this.#mark({ ...place, failed: place.failed ?? error ?? "It has failed.", run }, this.held || this.#onFailure === "hold");

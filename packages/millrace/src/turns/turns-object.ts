@@ -90,8 +90,8 @@ export class TurnsObject extends LaneObject implements LaneTurns {
   }
 
   override async stand(): Promise<LaneStanding | undefined> {
-    // An operator may have retried a failed instance, and a retry is not reported to the lane.
-    if (this.#failed.length > 0) {
+    // An operator may have retried a failed instance, and a retry is not reported to the lane. The end of the retried run may be lost.
+    if (this.#failed.length > 0 || this.#turns()?.held) {
       await this.#look();
       this.go();
     }
@@ -241,11 +241,13 @@ export class TurnsObject extends LaneObject implements LaneTurns {
   }
 
   /**
-   * The time of the next query whether an instance without a report has ended. Undefined if no message waits for the end of an instance.
+   * The time of the next query whether an instance without a report has ended. Undefined if no message waits for the end of an instance. A
+   * held lane queries while an instance runs, because only an instance that failed can be closed.
    */
   #lookAt(): number | undefined {
     const places = this.#turns();
-    if (!places || places.held || places.room > 0 || this.kept.depth === 0 || this.kept.progress.paused) return undefined;
+    if (!places || places.room > 0 || this.kept.depth === 0 || this.kept.progress.paused) return undefined;
+    if (places.held && places.failed.length === places.all.length) return undefined;
     return this.#looksNow ? 0 : this.#lookedAt + lookPauseMs(places.all, this.#lookedAt);
   }
 
