@@ -219,3 +219,32 @@ describe("The last free schedule of a tenant", () => {
     await env.DB.prepare("DELETE FROM millrace_schedules WHERE tenant_id = ?1").bind(caller.tenantId).run();
   });
 });
+
+describe("Concurrent changes of one schedule", () => {
+  it("of several concurrent changes of a schedule, each applied one has one audit row, and the others are audited as refused", async () => {
+    const { caller, path, put } = await scheduled();
+    const answers = await Promise.all(Array.from({ length: 12 }, (_, minute) => put({ cron: `${minute} * * * *` })));
+    const applied = answers.filter(({ status }) => status === 200).length;
+    expect((await caller.get(path)).body.revision).toBe(1 + applied);
+    for (const answer of answers.filter(({ status }) => status !== 200)) expectProblem(answer, 409, "invalid_transition");
+    const { items } = (await caller.get("/v1/audit?limit=200")).body;
+    const results = items.filter(({ target }: Json) => target === nameIn(path)).map(({ result }: Json) => result);
+    expect(results).toEqual(Array(1 + applied).fill("applied"));
+    const refused = items.filter(({ result }: Json) => result === "refused");
+    expect(refused.map(({ target }: Json) => target)).toEqual(applied < 12 ? expect.arrayContaining([path]) : []);
+  });
+
+  it.each(["pause", "delete"] as const)("the %s of a schedule that was changed in the meantime has one audit row", async (verb) => {
+    const { caller, path, put } = await scheduled();
+    const by = { tenantId: caller.tenantId, actor: "ada" };
+    await schedules[verb](
+      meanwhile(2, nameIn(path), () => put({ cron: "7 * * * *" })),
+      by,
+      nameIn(path),
+      reason,
+    );
+    const { items } = (await caller.get("/v1/audit?limit=200")).body;
+    const results = items.filter(({ target }: Json) => target === nameIn(path)).map(({ result }: Json) => result);
+    expect(results).toEqual(["applied", "applied", "applied"]);
+  });
+});

@@ -246,6 +246,8 @@ describe("A schedule that is written with a revision", () => {
     expect((await caller.get("/v1/schedules/nightly")).body.cron).toBe("30 5 * * *");
     await caller.call("DELETE", `/v1/schedules/nightly?reason=${reason}`);
     expect(expectProblem(await put("0 3 * * *", 2), 409, "invalid_transition").detail).toContain("was deleted");
+    expect(await put("0 6 * * *", 0)).toMatchObject({ status: 200, body: { revision: 3 } });
+    expect(expectProblem(await put("0 3 * * *", 1), 409, "invalid_transition").detail).toContain("is at revision 3");
   });
 });
 

@@ -1,6 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { crashPoint, type PointAround } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
+import { sql } from "../contract/sql.ts";
 import { type Action, applied, audit, type Operator } from "../store/actions.ts";
 import { namedBatch, type Part } from "../store/d1/named.ts";
 import type { Row } from "../store/d1/retry.ts";
@@ -20,6 +21,8 @@ interface Acting<Name extends string> {
    */
   change: Part;
   also?: Readonly<Record<Name, Part>> | undefined;
+  /** True if the caller tries again when no row changed. Such an attempt is not audited. Default: it is audited as no change. */
+  triesAgain?: boolean | undefined;
   /** If set, an action that changes no row is refused. */
   refused?(answers: Record<Name, Row[]>): Refusal | Promise<Refusal>;
   /**
@@ -43,11 +46,11 @@ export async function act<Name extends string = never>(
   env: EngineEnv,
   by: Operator,
   action: Action,
-  { change, also, refused, isRepeat, window }: Acting<Name>,
+  { change, also, triesAgain, refused, isRepeat, window }: Acting<Name>,
 ): Promise<{ isApplied: boolean; answers: Record<Name, Row[]> }> {
   const answers = await namedBatch<Name | "change" | "audited" | "result">(env.DB, {
     change,
-    audited: audit(by, action, window !== undefined),
+    audited: audit(by, action, window !== undefined, triesAgain ? sql`changes() > 0` : undefined),
     ...(also as Record<Name, Part>),
     result: applied(action.id),
   });

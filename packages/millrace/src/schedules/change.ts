@@ -131,7 +131,7 @@ async function writeOver(
   const action = { ...scheduleAction("schedule", name, reason), detail, before: before && settingOf(before), after };
   const passed = before ? notePassed(before, `${by.actor} changed the schedule before the run was started.`, at) : [];
   const change = [...passed, writeSchedule(asRow(by, name, request, at, next), before, MAX_SCHEDULES)];
-  return (await act(env, by, action, { change })).isApplied;
+  return (await act(env, by, action, { change, triesAgain: true })).isApplied;
 }
 
 /**
@@ -210,8 +210,9 @@ export async function deleteSchedule(env: EngineEnv, by: Operator, name: string,
   await tried(async () => {
     const before = await storedSchedule(env, by, name);
     const passed = notePassed(before, `${by.actor} deleted the schedule before the run was started.`, Date.now());
-    const action = { ...scheduleAction("unschedule", name, reason), before: settingOf(before) };
-    const { isApplied } = await act(env, by, action, { change: [...passed, removeSchedule(before)] });
+    const detail = { revision: before.revision };
+    const action = { ...scheduleAction("unschedule", name, reason), detail, before: settingOf(before) };
+    const { isApplied } = await act(env, by, action, { change: [...passed, removeSchedule(before)], triesAgain: true });
     return isApplied || undefined;
   });
 }
@@ -234,7 +235,7 @@ function moveState(
     const change = before.state === to ? move : [...passed, move];
     const changed = { before: { state: before.state }, after: { state: to } };
     const action = { ...scheduleAction(to === "paused" ? "pause" : "resume", name, reason), ...changed };
-    if ((await act(env, by, action, { change })).isApplied) return getSchedule(env, by, name);
+    if ((await act(env, by, action, { change, triesAgain: before.state !== to })).isApplied) return getSchedule(env, by, name);
     if (before.state !== to) return undefined;
     throw new MillraceError("invalid_transition", `The schedule is ${to} already.`, { from: to, to, audited: true });
   });

@@ -46,7 +46,7 @@ export function hasRoom(tenantId: string, most: number): Statement {
  */
 export function writeSchedule(schedule: NewSchedule, before: Read | undefined, most: number): Statement {
   return sql`
-    ${insertSchedule(schedule)} WHERE ${before ? isUnmoved(before) : hasRoom(schedule.tenantId, most)}
+    ${insertSchedule(schedule, before)} WHERE ${before ? isUnmoved(before) : hasRoom(schedule.tenantId, most)}
     ON CONFLICT (tenant_id, name) DO UPDATE SET
       cron = excluded.cron, time_zone = excluded.time_zone, command = excluded.command, schema_version = excluded.schema_version,
       payload = excluded.payload, late_ms = excluded.late_ms,
@@ -60,13 +60,23 @@ export function ensureScheduled(schedule: NewSchedule): Statement {
   return sql`${insertSchedule(schedule)} WHERE true ON CONFLICT (tenant_id, name) DO NOTHING`;
 }
 
-function insertSchedule(schedule: NewSchedule): Statement {
+/**
+ * The revision of a schedule without a row. It continues after the revision of a deleted schedule with the same name, which the audit of the
+ * delete contains. Otherwise a change that is based on the deleted schedule could overwrite the new schedule.
+ */
+function firstRevision({ tenantId, name }: NewSchedule): Statement {
+  return sql`
+    1 + coalesce((SELECT max(detail->>'revision') FROM millrace_actions
+      WHERE tenant_id = ${tenantId} AND target = ${name} AND verb = 'unschedule' AND result = 'applied'), 0)`;
+}
+
+function insertSchedule(schedule: NewSchedule, before?: Read): Statement {
   const { tenantId, name, cron, timeZone, command, schemaVersion, payload, lateMs, nextAt, changedAt, changedBy } = schedule;
   return sql`
     INSERT INTO millrace_schedules (tenant_id, name, cron, time_zone, command, schema_version, payload, late_ms, state, next_at,
-      changed_at, changed_by)
+      revision, changed_at, changed_by)
     SELECT ${tenantId}, ${name}, ${cron}, ${timeZone}, ${command}, ${schemaVersion}, ${JSON.stringify(payload)}, ${lateMs},
-      'active', ${nextAt}, ${changedAt}, ${changedBy}`;
+      'active', ${nextAt}, ${before ? sql`${before.revision}` : firstRevision(schedule)}, ${changedAt}, ${changedBy}`;
 }
 
 /**
