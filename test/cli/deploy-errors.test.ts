@@ -119,7 +119,7 @@ it.each([
       writeFileSync(join(folder, "node_modules/wrangler/package.json"), JSON.stringify({ name: "wrangler", version }));
     }
     const { code, said } = await millrace(folder, account, deploy(account));
-    expect([code, said]).toEqual([1, expect.stringMatching(new RegExp(`${says}.*npm install --save-dev wrangler`, "s"))]);
+    expect([code, said]).toEqual([1, expect.stringMatching(new RegExp(`${says}.*npm install -D wrangler`, "s"))]);
   },
   60_000,
 );

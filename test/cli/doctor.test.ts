@@ -329,6 +329,21 @@ it("doctor reports two copies of a package", async () => {
   const { code, findings } = await examined(folder, new Account());
   expect(code).toBe(1);
   expect(findings).toEqual([[expect.stringContaining("There are two copies of zod:"), expect.stringContaining("npm dedupe zod")]]);
+  for (const [lock, line] of [
+    ["pnpm-lock.yaml", /^pnpm add zod@\S+ && pnpm dedupe$/],
+    ["yarn.lock", /^yarn add zod@\S+ && yarn dedupe zod$/],
+  ] as const) {
+    writeFileSync(join(folder, lock), "");
+    expect((await examined(folder, new Account())).findings).toMatchObject([[expect.any(String), expect.stringMatching(line)]]);
+    rmSync(join(folder, lock));
+  }
+}, 60_000);
+
+it("doctor names the environments that it has not examined", async () => {
+  const folder = greeter((config) => Object.assign(config, { env: { staging: {}, production: {} } }));
+  const whole = await millrace(folder, new Account(), ["doctor"]);
+  expect(whole.said).toContain("Examine its environment: npx millrace doctor --env staging. The others: production.");
+  expect((await millrace(folder, new Account(), ["doctor", "--env", "staging"])).said).not.toContain("Examine its environment");
 }, 60_000);
 
 it("doctor lists all resources that a deployment would create in the account", async () => {

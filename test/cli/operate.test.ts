@@ -113,8 +113,9 @@ it("the CLI answers the question of an instance, and the instance completes with
   expect(shown.out).toMatch(/^publish-article of .* is waiting: “.*” asks an operator\.?$/m);
   const [, question = ""] = /^Answer it: npx millrace approvals approve (\S+) --reason …, or reject$/m.exec(shown.err) ?? [];
   expect((await say(["approvals", "list"])).out).toMatch(new RegExp(`^${question} +pending +publish-article +`, "m"));
-  const answered = await say(["approvals", "approve", question, "--reason", "it is right", "--wait"]);
+  const answered = await say(["approvals", "approve", "latest", "publish-article", "--reason", "it is right", "--wait"]);
   expect(answered.code, answered.err).toBe(0);
+  expect(answered.err).toContain(`latest is ${question}: publish-article, `);
   expect(answered.err).toMatch(/^publish-article of .* is complete\.$/m);
 
   const undone = await say(["instances", "undo", id, "--reason", "it is off", "--wait"]);

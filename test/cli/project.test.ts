@@ -67,7 +67,7 @@ it("a missing configuration, a missing wrangler, and a missing --config file are
   expect(() => findProject({ from: root })).toThrow("npx millrace init");
   expect(() => findProject({ config: join(root, "x.jsonc") })).toThrow("There is no file");
   const project = findProject({ from: folderWith({ "wrangler.json": "{}" }) });
-  expect(() => project.wrangler).toThrow("npm install --save-dev wrangler");
+  expect(() => project.wrangler).toThrow("npm install -D wrangler");
 });
 
 it("an error in a wrangler.toml is reported with its line", () => {

@@ -16,6 +16,7 @@ import { packageFolder } from "./local/doors.ts";
 import { requireWrangler, shown } from "./local/wrangler.ts";
 import { shellWord } from "./operate/words.ts";
 import { MISUSED, wantsHelp } from "./options.ts";
+import { managerOf } from "./package-manager.ts";
 import { DATABASE, findProject, nearestConfig, type Project, wranglerOf } from "./project.ts";
 import { paint, say } from "./terminal.ts";
 import { type Config, configIn, configOf } from "./wiring/config.ts";
@@ -92,12 +93,6 @@ function ended({ root, unchanged }: Plan): number {
   return 1;
 }
 
-/** Package managers other than npm. Each is in use in a folder that has its lock file. */
-const MANAGERS = [
-  { name: "pnpm", lock: "pnpm-lock.yaml" },
-  { name: "yarn", lock: "yarn.lock" },
-];
-
 function next(root: string): string {
   const folder = relative(process.cwd(), root);
   const there = folder === "" ? "" : `cd ${folder} && `;
@@ -112,8 +107,8 @@ function next(root: string): string {
     packed === undefined || existsSync(join(root, packed)) || isInstalled(root, "millrace")
       ? ""
       : `npm pack ${from(packageFolder())} --pack-destination ${from(root)} && `;
-  const manager = MANAGERS.find(({ lock }) => existsSync(join(root, lock)))?.name ?? "npm";
-  const install = `${manager} ${named.length > 0 && manager !== "npm" ? "add" : "install"}`;
+  const manager = managerOf(root);
+  const install = named.length > 0 ? manager.add : `${manager.name} install`;
   return `${pack}${there}${isMissing ? `${install}${named.map((one) => ` ${one}`).join("")} && ` : ""}npx millrace dev`;
 }
 

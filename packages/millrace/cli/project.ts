@@ -3,7 +3,7 @@ import { createRequire } from "node:module";
 import { dirname, join, posix, resolve } from "node:path";
 import { Refusal } from "./command.ts";
 import { packageFolder } from "./local/doors.ts";
-import { INSTALL_WRANGLER, ROOT, shown } from "./local/wrangler.ts";
+import { installWrangler, ROOT, shown } from "./local/wrangler.ts";
 import { type Config, configOf, formatOf, readConfig } from "./wiring/config.ts";
 
 export const DATABASE = "DB";
@@ -113,7 +113,7 @@ export function wranglerOf(root: string): string {
     const manifest = createRequire(join(root, "package.json")).resolve("wrangler/package.json");
     return join(dirname(manifest), "bin/wrangler.js");
   } catch {
-    throw new Refusal(`wrangler is not installed in ${root}. Install it there: ${INSTALL_WRANGLER}`);
+    throw new Refusal(`wrangler is not installed in ${root}. Install it there: ${installWrangler(root)}`);
   }
 }
 

@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import { packageFolder } from "../local/doors.ts";
 import { wranglerRefusal, wranglerVersion } from "../local/wrangler.ts";
 import { nodeRefusal } from "../node-version.js";
+import { managerOf } from "../package-manager.ts";
 import type { Project } from "../project.ts";
 import type { Finding } from "./finding.ts";
 
@@ -32,7 +33,7 @@ export function versionsOf(project: Project): Record<string, string> {
 }
 
 export function packageFindings(project: Project): Finding[] {
-  const refusals = [nodeRefusal(process.versions.node), wranglerRefusal(wranglerVersion(project.wrangler))];
+  const refusals = [nodeRefusal(process.versions.node), wranglerRefusal(project.wrangler)];
   return [
     ...refusals.flatMap((says) => (says === undefined ? [] : [{ code: "version_old", says }])),
     ...Object.entries(manifestIn(MILLRACE).peerDependencies ?? {}).flatMap(([name, range]) => peer(project, name, range)),
@@ -40,7 +41,8 @@ export function packageFindings(project: Project): Finding[] {
 }
 
 function peer({ root }: Project, name: string, range: string): Finding[] {
-  const line = `npm install ${name}@${range}`;
+  const { add, dedupe } = managerOf(root);
+  const line = `${add} ${name}@${range}`;
   const own = folderOf(name, join(root, "package.json"));
   if (own === undefined && manifestIn(MILLRACE).peerDependenciesMeta?.[name]?.optional) return [];
   if (own === undefined) return [{ code: "package_missing", says: `The package ${name} is not installed. Run:`, line }];
@@ -50,7 +52,7 @@ function peer({ root }: Project, name: string, range: string): Finding[] {
   const engines = folderOf(name, join(MILLRACE, "package.json"));
   if (engines === undefined || engines === own) return [];
   const says = `There are two copies of ${name}: ${version} in ${own}, ${manifestIn(engines).version} in ${engines}. One copy does not recognise objects of the other. Run:`;
-  return [{ code: "package_twice", says, line: `${line} && npm dedupe ${name}` }];
+  return [{ code: "package_twice", says, line: `${line} && ${dedupe(name)}` }];
 }
 
 function folderOf(name: string, from: string): string | undefined {

@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { Refusal } from "../command.ts";
+import { managerOf } from "../package-manager.ts";
 import { oneLine } from "../terminal.ts";
 
 export const ROOT = join(import.meta.dirname, "../../../..");
@@ -11,24 +12,25 @@ export const WRANGLER = join(ROOT, "node_modules/wrangler/bin/wrangler.js");
 export const TRIED = { oldest: "4.156.0", newest: "4.164.0" };
 
 /**
- * The command names an exact version. With a range or a tag, npm would choose an old version if Node is older than the newest wrangler
- * requires.
+ * The command that installs wrangler in the project of a folder or file. The command names an exact version. With a range or a tag, npm
+ * would choose an old version if Node is older than the newest wrangler requires.
  */
-export const INSTALL_WRANGLER = `npm install --save-dev wrangler@${TRIED.newest}`;
+export const installWrangler = (from: string) => `${managerOf(from).add} -D wrangler@${TRIED.newest}`;
 
 export function wranglerVersion(wrangler: string): string {
   return (JSON.parse(readFileSync(join(dirname(wrangler), "../package.json"), "utf8")) as { version: string }).version;
 }
 
-/** The reason why a version of wrangler cannot run or deploy an engine. Undefined if the version can do both. */
-export function wranglerRefusal(version: string): string | undefined {
+/** The reason why a wrangler cannot run or deploy an engine. Undefined if it can do both. */
+export function wranglerRefusal(wrangler: string): string | undefined {
+  const version = wranglerVersion(wrangler);
   if (!isOlder(version, TRIED.oldest)) return undefined;
-  return `wrangler ${version} is too old: Millrace needs ${TRIED.oldest} or newer. Install it: ${INSTALL_WRANGLER}`;
+  return `wrangler ${version} is too old: Millrace needs ${TRIED.oldest} or newer. Install it: ${installWrangler(wrangler)}`;
 }
 
 /** Checks the version of the project's wrangler. Errors: a `Refusal` if wrangler is not installed, or too old. */
 export function requireWrangler({ wrangler }: { wrangler: string }): void {
-  const refusal = wranglerRefusal(wranglerVersion(wrangler));
+  const refusal = wranglerRefusal(wrangler);
   if (refusal !== undefined) throw new Refusal(refusal);
 }
 

@@ -61,7 +61,7 @@ function wasNotHeard({ cause }: ApiRefusal): boolean {
 
 export type Accepted = Output<EngineApi, "/v1/commands", "$post">;
 export type Checked = Output<EngineApi, "/v1/catalog/check", "$post">;
-export type InstancePage = Output<EngineApi, "/v1/instances", "$get">;
+type InstancePage = Output<EngineApi, "/v1/instances", "$get">;
 export type Instance = InstancePage["items"][number];
 export type InstanceDetail = Output<EngineApi, "/v1/instances/:id", "$get">;
 export type StepList = Output<EngineApi, "/v1/instances/:id/steps", "$get">;

@@ -4,7 +4,7 @@ import type { Instance, InstanceDetail } from "./api.ts";
 import { type Asked, callOf, type Verb } from "./arguments.ts";
 import { heardOf, type StreamEvent } from "./events.ts";
 import { nextLines, standing } from "./instance-words.ts";
-import { instanceId } from "./list.ts";
+import { idOf } from "./list.ts";
 import { progressLine, type StepProgress, StepTeller } from "./step-words.ts";
 import { sayJson, shownJson, tell } from "./words.ts";
 
@@ -103,7 +103,7 @@ export const tail: Verb = {
   takes: "ID",
   does: "Follow the steps of an instance until it ends",
   async run(asked) {
-    const id = await instanceId(asked, asked.words[0]);
+    const id = await idOf(asked, "instances", asked.words[0]);
     if (asked.isJson) for await (const events of toldOf(asked, id)) for (const event of events) sayJson(event);
     else {
       let last: Instance | undefined;

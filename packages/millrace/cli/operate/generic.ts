@@ -7,7 +7,7 @@ import type { RetryAnswer } from "./api.ts";
 import { type Asked, COMMON, callOf, type Option, type Verb } from "./arguments.ts";
 import { COMFORTS } from "./comforts.ts";
 import { NOT_COME_TO_IT, WAIT, waitFor } from "./follow.ts";
-import { instanceId, type Page, sayFacts, sayPage, timeOf } from "./list.ts";
+import { idOf, LATEST, type Page, sayFacts, sayPage, timeOf } from "./list.ts";
 import type { Field, Operation } from "./operations.ts";
 import { problemLines } from "./refusal.ts";
 import { sayJson, stepName, tell, typedJson } from "./words.ts";
@@ -27,7 +27,7 @@ export function verbOf(operation: Operation): Verb {
   return {
     takes: fields.flatMap((field) => (isArgument(field) ? [field.name === "q" ? "TEXT" : field.name.toUpperCase()] : [])).join(" "),
     does,
-    ...(isOfInstance(operation) && { note: "ID may be latest, or latest WORKFLOW." }),
+    ...(latestIn(operation) && { note: "ID may be latest, or latest WORKFLOW." }),
     options: {
       ...Object.fromEntries(fields.filter(isOption).map((field) => [optionOf(field), described(field)])),
       ...(hasBody && !fields.some(({ name }) => name === "body") && { body: WHOLE }),
@@ -39,8 +39,10 @@ export function verbOf(operation: Operation): Verb {
   };
 }
 
-function isOfInstance({ path }: Operation): boolean {
-  return path.startsWith("/v1/instances/{id}");
+/** The list that contains the item of an operation's `{id}`. Undefined if the list has no `latest`. */
+function latestIn({ path }: Operation): keyof typeof LATEST | undefined {
+  const [, list = ""] = /^\/v1\/([a-z]+)\/\{id\}/.exec(path) ?? [];
+  return Object.hasOwn(LATEST, list) ? (list as keyof typeof LATEST) : undefined;
 }
 
 /** True for a field that the user types without an option name: a path parameter, the text of a search, or the type of a message. */
@@ -133,18 +135,18 @@ async function requestOf(operation: Operation, asked: Asked): Promise<Typed> {
     const { name, in: place, needed } = field;
     const option = optionOf(field);
     const value = isArgument(field) ? words.shift() : await typedValue(field, asked, body);
-    if (place === "path") ids.push(await ofInstance(asked, isOfInstance(operation) && ids.length === 0, String(value)));
+    if (place === "path") ids.push(await idIn(asked, ids.length === 0 ? latestIn(operation) : undefined, String(value)));
     else if (place === "body") Object.assign(body, value !== undefined && { [name]: value });
     else if (place === "header") headers = value === undefined ? headers : { [name]: quoted(option, String(value)) };
-    else if (value !== undefined) query.set(name, await ofInstance(asked, name === "instance", String(value)));
+    else if (value !== undefined) query.set(name, await idIn(asked, name === "instance" ? "instances" : undefined, String(value)));
     if (needed && value === undefined && !(place === "body" && name in body))
       throw new Misuse(`--${option} is missing: ${describedAs(field)}`);
   }
   return { ids, query, body, ...(headers && { headers }) };
 }
 
-async function ofInstance(asked: Asked, isInstance: boolean, value: string): Promise<string> {
-  return isInstance ? instanceId(asked, value) : value;
+async function idIn(asked: Asked, list: keyof typeof LATEST | undefined, value: string): Promise<string> {
+  return list === undefined ? value : idOf(asked, list, value);
 }
 
 function describedAs({ says = "", type }: Field): string {

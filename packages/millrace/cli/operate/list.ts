@@ -1,6 +1,5 @@
 import { Misuse, Refusal } from "../command.ts";
 import { oneLine, paint, say, tableLines } from "../terminal.ts";
-import type { InstancePage } from "./api.ts";
 import type { Asked } from "./arguments.ts";
 import { ago, moment, shownJson, tell } from "./words.ts";
 
@@ -86,19 +85,26 @@ function fitted(line: string): string {
   return isTTY && line.length > columns ? `${line.slice(0, columns - 1)}…` : line;
 }
 
+/** The lists from which `latest` chooses the newest item, each with its filter. */
+export const LATEST = {
+  instances: { filter: {}, none: "instance", says: ({ workflow, subject }: Row) => `${workflow} of ${subject}` },
+  approvals: { filter: { state: "pending" }, none: "pending question", says: ({ workflow, question }: Row) => `${workflow}, ${question}` },
+};
+
 /**
- * The id of the instance that the user names. `latest` means the newest instance, and `latest WORKFLOW` the newest instance of a workflow.
- * Errors: a `Refusal` if no such instance exists.
+ * The id of the instance or question that the user names. `latest` means the newest instance or pending question, and `latest WORKFLOW` the
+ * newest one of a workflow. Errors: a `Refusal` if there is none.
  */
-export async function instanceId({ api, isJson }: Pick<Asked, "api" | "isJson">, typed = ""): Promise<string> {
+export async function idOf({ api, isJson }: Pick<Asked, "api" | "isJson">, list: keyof typeof LATEST, typed = ""): Promise<string> {
   const [, workflow] = /^latest(?: (.+))?$/.exec(typed) ?? [];
   if (workflow === undefined && typed !== "latest") return typed;
-  const query = new URLSearchParams({ limit: "1", ...(workflow !== undefined && { workflow }) });
-  const { items } = await api.get<InstancePage>(`/v1/instances?${query}`);
+  const { filter, none, says } = LATEST[list];
+  const query = new URLSearchParams({ limit: "1", ...filter, ...(workflow !== undefined && { workflow }) });
+  const { items } = await api.get<Page>(`/v1/${list}?${query}`);
   const [newest] = items;
-  if (!newest) throw new Refusal(`There is no instance${workflow === undefined ? "" : ` of ${oneLine(workflow)}`} yet.`);
-  if (!isJson) tell(oneLine(`latest is ${newest.id}: ${newest.workflow} of ${newest.subject}.`));
-  return newest.id;
+  if (!newest) throw new Refusal(`There is no ${none}${workflow === undefined ? "" : ` of ${oneLine(workflow)}`} yet.`);
+  if (!isJson) tell(oneLine(`latest is ${newest.id}: ${says(newest)}.`));
+  return String(newest.id);
 }
 
 const UNITS: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
