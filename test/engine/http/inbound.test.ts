@@ -113,7 +113,9 @@ describe("Webhooks", () => {
     const id = fresh("evt");
     const body = JSON.stringify({ id, type: "invoice.paid", data: { object: { id, amount_paid: "1250" } } });
     const odd = { body, headers: { ...JSON_TYPE, ...sign.stripe(body) } };
-    expect(await send("stripe", odd)).toMatchObject({ status: 422, body: { code: "invalid_payload" } });
+    const detail = expect.stringContaining('The webhook of the type "invoice.paid" does not match the command record-payment');
+    const issues = [{ path: "payload.data.object.amount_paid", message: expect.any(String) }];
+    expect(await send("stripe", odd)).toMatchObject({ status: 422, body: { code: "invalid_payload", detail, issues } });
     expect(lines("inbound")).toMatchObject([{ id, source: "stripe", outcome: "failed", code: "invalid_payload" }]);
     expect(await send("stripe", paid(id))).toMatchObject({ status: 200, body: { replayed: false } });
   });

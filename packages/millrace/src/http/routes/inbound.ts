@@ -1,9 +1,10 @@
 import type { Context } from "hono";
 import * as z from "zod";
 import { assertDeclared, isFunction, isWhole } from "../../contract/declared.ts";
-import { checkedTenant, isTenant } from "../../contract/envelope.ts";
-import { codeOf, messageOf } from "../../contract/errors.ts";
+import { checkedTenant, firstOf, isTenant } from "../../contract/envelope.ts";
+import { codeOf, MillraceError, messageOf } from "../../contract/errors.ts";
 import { instanceId } from "../../contract/ids.ts";
+import { unknownFields } from "../../contract/known-fields.ts";
 import { assertBounded, INTAKE_LIMITS, parseBounded } from "../../contract/limits.ts";
 import { logLine } from "../../contract/log-line.ts";
 import type { CommandDefinition, EventDefinition } from "../../contract/message.ts";
@@ -177,6 +178,20 @@ function parsed(text: string, mediaType: string): unknown {
 
 const textOr = (value: unknown) => (typeof value === "string" ? value : "");
 
+/**
+ * The error for a webhook whose payload the schema of its message refuses. It names the type of the webhook, and omits the fields that the
+ * schema would drop, because a sender sends many fields that the message does not need.
+ */
+function misfit({ detail: { issues = [] } }: MillraceError, { type }: InboundWebhook, message: InboundMessage): MillraceError {
+  const definition = "event" in message ? message.event : message.command;
+  const unknown = new Set(unknownFields(definition.payload, message.payload, ["payload"]).map(({ path }) => path));
+  const wrong = issues.filter(({ path }) => !unknown.has(path));
+  const said = wrong.length > 0 ? wrong : issues;
+  const webhook = type === "" ? "This webhook" : `The webhook of the type "${beginning(type, 100)}"`;
+  const text = `${webhook} does not match the ${definition.kind} ${definition.type}, to which this source maps it: ${firstOf(said)}.`;
+  return new MillraceError("invalid_payload", text, { issues: said });
+}
+
 async function accepted(
   env: HttpEnv["Bindings"],
   catalog: Catalog,
@@ -200,6 +215,7 @@ async function accepted(
     const { instanceId: instance, replayed } = await acceptCommand(env, catalog, by, { ...request, type: message.command.type });
     return { id: instance, replayed };
   } catch (error) {
+    if (error instanceof MillraceError && error.code === "invalid_payload") throw misfit(error, webhook, message);
     // A sender may repeat an event with a changed field, such as Stripe's `pending_webhooks`, and a deployment may have changed `map`.
     if (codeOf(error) !== "idempotency_key_reused") throw error;
     const known =
