@@ -17,8 +17,8 @@ it("the progress of a step is one line: its name, the percentage, a bar as wide 
 });
 
 /** An engine with one instance. A step of the instance reports its progress twice and then completes. */
-async function reporting(id: string): Promise<string> {
-  const instance = { id, workflow: "copy", subject: "a", status: "complete", undo: null, held: null, waiting_for: [], result: null };
+async function reporting(id: string, subject = "a"): Promise<string> {
+  const instance = { id, workflow: "copy", subject, status: "complete", undo: null, held: null, waiting_for: [], result: null };
   const step = (type: string, at: number) => ["step", { type, step: "copy", count: 1, attempt: 1, at: new Date(at).toISOString() }];
   const events = [
     ...[step("attempt_started", 0), ["progress", { ...STEP, step: "copy", share: 0.2, done: 20 }], ["progress", { ...STEP, step: "copy" }]],
@@ -57,4 +57,10 @@ it("on a terminal a bar without line wrap replaces the last bar and is erased be
   );
   vi.stubEnv("TERM", "dumb");
   expect(await tail()).not.toContain("\u001b");
+});
+
+it("the default subject of an instance, the name of its workflow, is not printed", async () => {
+  const id = "a".repeat(32);
+  const asked = millrace({ url: await reporting(id, "copy"), token: `mr_${"a".repeat(16)}_${"b".repeat(43)}` });
+  expect((await asked(["instances", "tail", id])).err).toMatch(/\ncopy is complete\.\n$/);
 });

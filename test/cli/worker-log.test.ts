@@ -11,6 +11,8 @@ it.each([
     '▲ [WARNING] {"log":"delivery","queue":"q","message_type":"a.b","subject":"s","outcome":"retried","error":"No."}',
     "q: a.b s retried: No.",
   ],
+  ['{"log":"delivery","queue":"q","message_type":"a","subject":"a","outcome":"retried","error":"No."}', "q: a retried: No."],
+  ['{"log":"ended","workflow":"w","subject":"w","status":"complete"}', "w complete"],
   ['{"log":"delivery","queue":"q","outcome":"captured","error":"No."}', "q: a message without a type captured: No."],
   ['{"log":"keeper","applied":0,"resent":2,"checked":1,"pruned":0}', "keeper: 2 resent, 1 checked"],
   ['{"log":"keeper","part":"outbox","error":"Error: gone"}', "keeper: outbox failed: Error: gone"],

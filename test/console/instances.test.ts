@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { because } from "./keyboard.ts";
 import { expectFit } from "./look.ts";
-import { forgive, person } from "./stage.ts";
+import { forgive, inDatabase, person } from "./stage.ts";
 import { articles } from "./work.ts";
 
 const HOSTILE = `<img src=x onerror="alert('ran')"> \u202Edlrow`;
@@ -168,4 +168,14 @@ it("delayed commands are listed by due time; each is moved, started now or cance
   await because(page, "now");
   await expect.poll(() => rows.count()).toBe(2);
   expect((await ada.ask<{ status: string }>("GET", `/v1/instances/${first.instance_id}?wait=30`)).status).toBe("complete");
+});
+
+it("an instance whose subject is the name of its workflow has its key in the list, and the name once in its title", async () => {
+  const ada = await person();
+  const found = await articles(ada, ["cold brew"]);
+  const { id = "", idempotency_key: key = "" } = found.find(({ workflow }) => workflow === "research-keyword") ?? {};
+  await inDatabase((database) => void database.prepare("UPDATE millrace_instances SET subject = workflow WHERE id = ?").run(id));
+  const page = await ada.open("instances?workflow=research-keyword");
+  await page.getByRole("table", { name: "Instances" }).getByRole("link", { name: key, exact: true }).click();
+  await page.getByRole("heading", { level: 1, name: "research-keyword", exact: true }).waitFor();
 });

@@ -3,7 +3,7 @@ import type { Break } from "./global-setup.ts";
 import type { Person } from "./stage.ts";
 
 interface Found {
-  items: { id: string; workflow: string; status: string }[];
+  items: { id: string; idempotency_key: string; workflow: string; status: string }[];
 }
 
 /**

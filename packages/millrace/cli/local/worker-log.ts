@@ -1,4 +1,5 @@
 import { closeSync, openSync, readSync, renameSync, statSync } from "node:fs";
+import { namedInstance } from "../operate/words.ts";
 import { oneLine } from "../terminal.ts";
 import { errorOf } from "./wrangler.ts";
 
@@ -143,11 +144,11 @@ function awaited({ event_type, about, open }: Record<string, unknown>): string {
 }
 
 function message({ message_type = "a message without a type", subject = "" }: Record<string, unknown>): string {
-  return `${message_type} ${subject}`.trimEnd();
+  return namedInstance({ workflow: message_type, subject }, " ").trimEnd();
 }
 
 function instance({ workflow, subject }: Record<string, unknown>): string {
-  return `${workflow} ${subject}`;
+  return namedInstance({ workflow, subject }, " ");
 }
 
 /** The retention removes rows in rounds. A round that removed no row is not printed. */

@@ -2,12 +2,11 @@ import { oneLine, paint, say } from "../terminal.ts";
 import type { Instance, InstanceDetail, StepList } from "./api.ts";
 import { type Asked, callOf } from "./arguments.ts";
 import { sayFacts, sayTable } from "./list.ts";
-import { ago, lasting, moment, shellWord, shownJson, tell } from "./words.ts";
+import { ago, lasting, moment, namedInstance, shellWord, shownJson, tell } from "./words.ts";
 
 export function standing(instance: Instance): string {
-  const { workflow, subject, status } = instance;
   const why = whyOf(instance);
-  return oneLine(`${workflow} of ${subject} is ${status}${why === "" ? "." : `: ${why}`}`);
+  return oneLine(`${namedInstance(instance)} is ${instance.status}${why === "" ? "." : `: ${why}`}`);
 }
 
 /** Describes the reason for an instance's status, from the fields of the instance. */

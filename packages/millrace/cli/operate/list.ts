@@ -1,7 +1,7 @@
 import { Misuse, Refusal } from "../command.ts";
 import { oneLine, paint, say, tableLines } from "../terminal.ts";
 import type { Asked } from "./arguments.ts";
-import { ago, moment, shownJson, tell } from "./words.ts";
+import { ago, moment, namedInstance, shownJson, tell } from "./words.ts";
 
 type Row = Readonly<Record<string, unknown>>;
 
@@ -31,7 +31,9 @@ export function sayTable(
   columns: readonly string[],
   { why, indent = "" }: { why?: ((item: Row) => string) | undefined; indent?: string } = {},
 ): void {
-  const rows = items.map((item) => [...columns.map((name) => cellOf(item[name])), ...(why ? [why(item)] : [])].map(oneLine));
+  const rows = items.map((item) =>
+    [...columns.map((name) => cellOf(isDefault(item, name) ? null : item[name])), ...(why ? [why(item)] : [])].map(oneLine),
+  );
   const isNumber = (name: string) => items.every((item) => ["number", "object"].includes(typeof item[name]) && !isDeep(item[name]));
   const titles = columns.map((name) => ({ title: titleOf(name), isNumber: isNumber(name) }));
   const [heading = "", ...lines] = tableLines([...titles, ...(why ? [{ title: "" }] : [])], rows);
@@ -50,6 +52,11 @@ export function sayFacts(object: Row): void {
     say(paint("bold", titleOf(name)));
     sayTable(items, Object.keys(items[0] ?? {}).slice(0, 6));
   }
+}
+
+/** True for the subject of an instance that is only the name of its workflow. */
+function isDefault({ workflow, subject }: Row, name: string): boolean {
+  return name === "subject" && subject === workflow;
 }
 
 function titleOf(name: string): string {
@@ -87,7 +94,7 @@ function fitted(line: string): string {
 
 /** The lists from which `latest` chooses the newest item, each with its filter. */
 export const LATEST = {
-  instances: { filter: {}, none: "instance", says: ({ workflow, subject }: Row) => `${workflow} of ${subject}` },
+  instances: { filter: {}, none: "instance", says: ({ workflow, subject }: Row) => namedInstance({ workflow, subject }) },
   approvals: { filter: { state: "pending" }, none: "pending question", says: ({ workflow, question }: Row) => `${workflow}, ${question}` },
 };
 

@@ -19,6 +19,11 @@ export function shownJson(value: unknown, indent = 0): string {
  */
 const UNSEEN = /[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--\n]/gv;
 
+/** The workflow and the subject of an instance. The default subject, which is the name of the workflow, is omitted. */
+export function namedInstance({ workflow, subject }: { workflow: unknown; subject: unknown }, between = " of "): string {
+  return subject === workflow ? `${workflow}` : `${workflow}${between}${subject}`;
+}
+
 export function shellWord(text: string): string {
   return `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }

@@ -91,6 +91,16 @@ export function Quiet({ of, why }: { of: ComponentChildren; why?: string }) {
   );
 }
 
+/** The workflow and the subject of an instance. The default subject, which is the name of the workflow, is omitted. */
+export function InstanceName({ workflow, subject }: { workflow: string; subject: string }) {
+  if (subject === workflow) return <>{workflow}</>;
+  return (
+    <>
+      {workflow} <span class="quiet">·</span> <bdi>{subject}</bdi>
+    </>
+  );
+}
+
 export function Name({ of }: { of: string }) {
   return (
     <strong>

@@ -9,7 +9,7 @@ import { replacementOf } from "../../parts/answer.tsx";
 import { Json } from "../../parts/json.tsx";
 import { Button, Facts, LinkTo, Lost, type Opened, ProblemNote, Records, Section } from "../../parts/page.tsx";
 import { InstanceStatus, Status } from "../../parts/status.tsx";
-import { Ago, duration, Id, Moment, Quiet } from "../../parts/text.tsx";
+import { Ago, duration, Id, InstanceName, Moment, Quiet } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
 import { actOn, InstanceActs } from "./acts.tsx";
 import { Cause, OpenDoubt, OpenQuestion } from "./cause.tsx";
@@ -71,7 +71,7 @@ export function Instance({ param: id }: ScreenProps) {
   return (
     <>
       <h1>
-        {instance.workflow} <span class="quiet">·</span> <bdi>{instance.subject}</bdi>
+        <InstanceName {...instance} />
       </h1>
       <FactsOf whole={data} runs={runs} />
       {problem && <ProblemNote problem={problem} />}

@@ -59,10 +59,10 @@ function step({ error, retrying, sleeping, waiting_for: [wait], step }: Instance
   return sleeping?.step ?? step ?? "";
 }
 
-function about({ id, subject, tags }: Instance) {
+function about({ id, workflow, subject, idempotency_key: key, tags }: Instance) {
   return (
     <>
-      <LinkTo to={hrefOf("instances", id)} of={subject} />
+      <LinkTo to={hrefOf("instances", id)} of={subject === workflow ? key : subject} />
       {tags.map((tag) => (
         <bdi key={tag} class="tag">
           {tag}

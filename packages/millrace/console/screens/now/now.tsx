@@ -157,7 +157,7 @@ const KINDS = [
     needs: ({ items }) =>
       items.map(({ key, instance_id, workflow, subject, step, item, answered, updated_at: last }) => ({
         ...{ key, count: 1, to: hrefOf("instances", instance_id), last, note: "recorded" },
-        says: `${workflow} · ${subject} · ${step}${item && ` [${item}]`}: ${answered ? "it happened, but the rows recorded with it were refused" : "unknown whether it happened"}`,
+        says: `${subject === workflow ? workflow : `${workflow} · ${subject}`} · ${step}${item && ` [${item}]`}: ${answered ? "it happened, but the rows recorded with it were refused" : "unknown whether it happened"}`,
       })),
   }),
   kindOf({

@@ -9,7 +9,7 @@ import { answersOf, DoubtAnswers } from "../../parts/answer.tsx";
 import { Folded } from "../../parts/json.tsx";
 import { Item, Items, Pages } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
-import { Ago, Name, Text } from "../../parts/text.tsx";
+import { Ago, InstanceName, Name, Text } from "../../parts/text.tsx";
 import { bulkOf } from "../actions/bulk-act.tsx";
 import type { ScreenProps } from "../screen.ts";
 import { Alerts } from "./alerts.tsx";
@@ -141,7 +141,7 @@ function DoubtRow({ doubt, ask }: { doubt: Doubt; ask: Ask }) {
         <>
           <Name of={item ? `${step} [${item}]` : step} /> of{" "}
           <Link to={hrefOf("instances", instance_id)}>
-            {workflow} · <bdi>{subject}</bdi>
+            <InstanceName workflow={workflow} subject={subject} />
           </Link>
         </>
       }
