@@ -170,7 +170,7 @@ it("delayed commands are listed by due time; each is moved, started now or cance
   expect((await ada.ask<{ status: string }>("GET", `/v1/instances/${first.instance_id}?wait=30`)).status).toBe("complete");
 });
 
-it("an instance whose subject is the name of its workflow has its key in the list, and the name once in its title", async () => {
+it("an instance with the name of its workflow as subject has its key in the list, and the name once in its title", async () => {
   const ada = await person();
   const found = await articles(ada, ["cold brew"]);
   const { id = "", idempotency_key: key = "" } = found.find(({ workflow }) => workflow === "research-keyword") ?? {};

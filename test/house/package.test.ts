@@ -66,6 +66,19 @@ it("the declarations of every entry point compile with the strictest options", (
   expect(compiled("entries.ts", STRICTEST)).toBe("");
 });
 
+it.each([
+  ["MillraceOptions", "workflows"],
+  ["WorkflowDefinition", "run"],
+  ["FlowControl", "concurrency"],
+  ["ApprovalRequest", "question"],
+  ["LaneDefinition", "maxBytes"],
+  ["CommandRequest", "command"],
+])("the declarations have the comment of the option %s.%s", (type, option) => {
+  const texts = files.filter((file) => file.endsWith(".d.ts")).map((file) => readFileSync(join(installed(), file), "utf8"));
+  const [members = ""] = new RegExp(`interface ${type}\\b[^]*?\\n}`).exec(texts.join("\n")) ?? [];
+  expect(members).toMatch(new RegExp(`\\*/\\n\\t(?:readonly )?${option}[?:(]`));
+});
+
 it("the packed package passes publint and attw, and is at most 600 KiB", async () => {
   const packed = execFileSync("npm", ["pack", "--ignore-scripts", "--json", "--pack-destination", folder], {
     cwd: installed(),

@@ -1,5 +1,5 @@
-// Bundles the declarations that an entry point reaches, with the comments of exported names. If two declarations have the same name, the
-// second goes to another file.
+// Bundles the declarations that an entry point reaches. The comments of exported names are kept, and the comments of options: the members of
+// types that parameters have. If two declarations have the same name, the second goes to another file.
 import { globSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 
@@ -18,6 +18,8 @@ interface Bundle {
 
 const INLINE = /import\("(\.[^"]+)"\)\.(\w+)/g;
 const COMMENT = /^\s*\/\*\*[\s\S]*?\*\/\n?/gm;
+/** Entry points for operation and tests. Their options have no comments, because the size of the package is limited. */
+const OF_OPERATION = /\/(operate|worker|mcp|testing\/index)\.d\.ts$/;
 
 export function bundleDeclarations(folder: string, entries: readonly string[]): void {
   const files = new Map(globSync("**/*.d.ts", { cwd: folder }).map((name) => [join(folder, name), partsOf(join(folder, name))]));
@@ -40,6 +42,34 @@ export function bundleDeclarations(folder: string, entries: readonly string[]): 
       for (const { text } of keptOf(file, parts)) for (const word of wordsIn(text)) reached.add(find(file, word));
   }
 
+  const partOf = (key: string) => {
+    const [file = "", name = ""] = key.split(" ");
+    return files.get(file)?.find(({ names, from }) => !from && names.has(name));
+  };
+  const options = new Set<string>();
+  for (const [file, parts] of entryParts) {
+    if (OF_OPERATION.test(file)) continue;
+    for (const name of parts.flatMap(({ names }) => [...names.keys()])) {
+      const key = find(file, name);
+      for (const word of parametersIn(partOf(key)?.text ?? "")) options.add(find(key.split(" ")[0] ?? "", word));
+    }
+  }
+  for (const key of options) {
+    const text = partOf(key)?.text.replaceAll(COMMENT, "") ?? "";
+    // The members of an interface have no further options, but an extended interface has.
+    const names = /^(?:export )?type /.test(text) ? text : (text.split("{")[0] ?? "");
+    for (const word of wordsIn(names)) options.add(find(key.split(" ")[0] ?? "", word));
+  }
+  const documented = (file: string, { text, names }: Part): string => {
+    const [lead = ""] = /^\/\*\*[\s\S]*?\*\/\n/.exec(text) ?? [];
+    const rest = text.slice(lead.length);
+    // A Worker only exports a class of Durable Objects, and calls no method of the class.
+    const bare = /^export declare class \w+ extends DurableObject\b/.test(rest) ? rest.replaceAll(COMMENT, "") : rest;
+    if ([...names.keys()].some((name) => exported.has(name))) return lead + bare;
+    const isOption = /^(?:export )?(?:interface|type) /.test(rest) && [...names.keys()].some((name) => options.has(`${file} ${name}`));
+    return isOption ? rest : rest.replaceAll(COMMENT, "");
+  };
+
   const bundles: Bundle[] = [];
   const targets = new Map(entries.map((file) => [file, file]));
   for (const [file, parts] of files) {
@@ -53,8 +83,7 @@ export function bundleDeclarations(folder: string, entries: readonly string[]): 
     const bundle: Bundle = fitting ?? { file: join(folder, `src/types${bundles.length + 1}.d.ts`), scope: new Map(), texts: [] };
     if (fitting === undefined) bundles.push(bundle);
     for (const [name, declared] of scope) bundle.scope.set(name, declared);
-    for (const { text, names } of kept)
-      bundle.texts.push([...names.keys()].some((name) => exported.has(name)) ? text : text.replaceAll(COMMENT, ""));
+    bundle.texts.push(...kept.map((part) => documented(file, part)));
     targets.set(file, bundle.file);
   }
 
@@ -65,12 +94,15 @@ export function bundleDeclarations(folder: string, entries: readonly string[]): 
     return path.startsWith(".") ? path : `./${path}`;
   };
   for (const { file, scope, texts } of bundles) {
-    const lines = [...scope].flatMap(([name, declared]) => {
+    const imports = new Map<string, string[]>();
+    for (const [name, declared] of scope) {
       const [from = "", other = ""] = declared.split(" ");
-      if (declared === "" || targets.get(from) === file) return [];
-      const specifier = other === "*" ? `* as ${name}` : `{ ${other === name ? name : `${other} as ${name}`} }`;
-      return [`import type ${specifier} from "${pathTo(file, from)}";`];
-    });
+      if (declared === "" || targets.get(from) === file) continue;
+      const path = pathTo(file, from);
+      if (other === "*") texts.unshift(`import type * as ${name} from "${path}";`);
+      else imports.set(path, [...(imports.get(path) ?? []), other === name ? name : `${other} as ${name}`]);
+    }
+    const lines = [...imports].map(([path, names]) => `import type { ${names.sort().join(", ")} } from "${path}";`);
     writeFileSync(file, [...lines.sort(), ...texts, ""].join("\n"));
   }
   for (const [file, parts] of entryParts) {
@@ -92,7 +124,8 @@ function partsOf(file: string): Part[] {
   const content = readFileSync(file, "utf8")
     .trim()
     .replaceAll(/^(?: {4})+/gm, (spaces) => "\t".repeat(spaces.length / 4))
-    .replaceAll(/(?<!\/\*\*)\n\s* \* (?=[a-zA-Z`(])/g, " ");
+    .replaceAll(/(?<!\/\*\*)\n\s* \* (?=[a-zA-Z`(])/g, " ")
+    .replaceAll(/^\tprotected .*;\n/gm, "");
   const inline = new Map([...content.matchAll(INLINE)].map(([, path = "", name = ""]) => [name, path]));
   const statements = content.replaceAll(INLINE, "$2").split(/\n(?=\/\*\*|(?<!\*\/\n)(?:export|declare|import|interface|type) )/);
   const parts = statements.map((text) => {
@@ -114,6 +147,17 @@ function partsOf(file: string): Part[] {
     return { text, from: moduleOf(path), names: new Map([[name, name]]) };
   });
   return [...parts, ...imported];
+}
+
+/** The words in the parameters of a statement's functions and methods. */
+function parametersIn(text: string): Set<string> {
+  let depth = 0;
+  const inside = [...text.replaceAll(COMMENT, "")].map((sign) => {
+    if (sign === "(") depth++;
+    if (sign === ")") depth--;
+    return depth > 0 ? sign : " ";
+  });
+  return wordsIn(inside.join(""));
 }
 
 /** The words of a statement, without the names of properties, methods and parameters. */

@@ -70,7 +70,7 @@ export class Steps {
   readonly #items: readonly string[];
   readonly #maxHops: number;
 
-  /** The engine calls the constructor for each replay. `items` contains the item keys of the enclosing calls of `map`. */
+  /** The engine calls the constructor for each replay. `items` contains the item keys of the enclosing calls of `map`. @internal */
   constructor(replay: Replay, platform: Platform, taking: Taking, mode: StepMode, maxHops: number, items: readonly string[] = []) {
     this.#maxHops = maxHops;
     this.#replay = replay;

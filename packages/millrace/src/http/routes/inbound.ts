@@ -179,7 +179,7 @@ function parsed(text: string, mediaType: string): unknown {
 const textOr = (value: unknown) => (typeof value === "string" ? value : "");
 
 /**
- * The error for a webhook whose payload the schema of its message refuses. It names the type of the webhook, and omits the fields that the
+ * The error for a webhook with a payload that the schema of its message refuses. It names the type of the webhook, and omits the fields that the
  * schema would drop, because a sender sends many fields that the message does not need.
  */
 function misfit({ detail: { issues = [] } }: MillraceError, { type }: InboundWebhook, message: InboundMessage): MillraceError {
