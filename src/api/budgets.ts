@@ -1,4 +1,4 @@
-import { stateEvents, texts } from "millrace";
+import { publishEvents, texts } from "millrace";
 import { bodies, needs, times } from "millrace/http";
 import * as z from "zod";
 import { BudgetSet, isCeiling } from "../messages/budgets.ts";
@@ -75,7 +75,7 @@ export const budgets = [
       const set = await setLimit(env, by, account, limit_cents);
       if (isCeiling(account)) {
         const event = { type: BudgetSet.type, payload: { account, limit_cents }, idempotencyKey: crypto.randomUUID() };
-        await stateEvents(env, catalog, { tenantId: by.tenantId, source: "api" }, [event]);
+        await publishEvents(env, catalog, { tenantId: by.tenantId, source: "api" }, [event]);
       }
       return budgetView(account, set);
     },

@@ -24,7 +24,7 @@ export { type Statement, sql } from "./contract/sql.ts";
 export type { TraceContext } from "./contract/trace.ts";
 export { type Commit, defineStep, type EffectCall } from "./guard/step.ts";
 export { type Accepted, enqueue, enqueueOne } from "./intake/accept/enqueue.ts";
-export { stateEvents } from "./intake/accept/state.ts";
+export { publishEvents } from "./intake/accept/publish.ts";
 export { millrace } from "./millrace.ts";
 export { namedBatch } from "./store/d1/named.ts";
 export { atomically, query } from "./store/d1/retry.ts";

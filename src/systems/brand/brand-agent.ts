@@ -1,5 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
-import { type Accepted, type Envelope, enqueue, errors, ids, logLine, MillraceError, query, stateEvents } from "millrace";
+import { type Accepted, type Envelope, enqueue, errors, ids, logLine, MillraceError, publishEvents, query } from "millrace";
 import type { Rewritten } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { BRAND_AGENT, BrandCycleEnded } from "../../messages/brand.ts";
@@ -289,7 +289,7 @@ export class BrandAgent extends DurableObject<Env> {
       traceparent,
       tracestate: tracestate ?? undefined,
     }));
-    const answers = await stateEvents(this.env, this.#catalog(), { tenantId, source: BRAND_AGENT }, events);
+    const answers = await publishEvents(this.env, this.#catalog(), { tenantId, source: BRAND_AGENT }, events);
     for (const [index, end] of ends.entries()) {
       const answer = answers[index];
       if (answer instanceof MillraceError) throw answer;

@@ -1,4 +1,4 @@
-import { type EngineEnv, errors, logLine, stateEvents } from "millrace";
+import { type EngineEnv, errors, logLine, publishEvents } from "millrace";
 import type { Catalog } from "millrace/worker";
 import { WebhookSwitched } from "../../messages/webhooks.ts";
 import type { Endpoint } from "./endpoints.ts";
@@ -15,7 +15,7 @@ export async function tellSwitched(
 ): Promise<void> {
   if (state === "disabled") return;
   const event = { type: WebhookSwitched.type, payload: { endpoint_id: id, version }, idempotencyKey: `${id}/${version}` };
-  const [stated] = await stateEvents(env, catalog, { tenantId, source: "api" }, [event]).catch((error) => [error]);
+  const [stated] = await publishEvents(env, catalog, { tenantId, source: "api" }, [event]).catch((error) => [error]);
   if (!(stated instanceof Error)) return;
   logLine("error", { log: "webhook_switch_not_told", endpoint_id: id, version, error: errors.messageOf(stated) });
 }

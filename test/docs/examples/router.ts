@@ -1,5 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
-import { defineConsumer, defineEvent, defineQueue, type EngineEnv, on, project, type Routed, stateEvents } from "millrace";
+import { defineConsumer, defineEvent, defineQueue, type EngineEnv, on, project, publishEvents, type Routed } from "millrace";
 import { catalog } from "millrace/worker";
 import * as z from "zod";
 
@@ -77,7 +77,7 @@ export class Router extends DurableObject<EngineEnv> {
     await this.ctx.storage.setAlarm(Date.now() + SEND_MS);
     const by = { tenantId: this.ctx.storage.kv.get<string>("tenant") ?? "", source: "router" };
     const events = owed.map((payload) => ({ type: RouteDecided.type, payload, idempotencyKey: payload.request }));
-    await stateEvents(this.env, routeCatalog, by, events);
+    await publishEvents(this.env, routeCatalog, by, events);
     for (const { request } of owed) this.#sql.exec("UPDATE decided SET sent = 1 WHERE request = ?", request);
   }
 

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { defineEvent, on, stateEvents } from "millrace";
+import { defineEvent, on, publishEvents } from "millrace";
 import { catalog } from "millrace/worker";
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
@@ -111,7 +111,7 @@ describe("Event keys", () => {
     });
     const say = async (event: typeof old | typeof defaults | typeof renamed, payload: unknown, schemaVersion = 1) => {
       const known = catalog({ consumers: [routesOf(on(event as typeof old))] });
-      const [answer] = await stateEvents(probeEnv, known, by, [{ type: event.type, payload, schemaVersion, idempotencyKey: "k" }]);
+      const [answer] = await publishEvents(probeEnv, known, by, [{ type: event.type, payload, schemaVersion, idempotencyKey: "k" }]);
       return answer;
     };
     expect(await say(old, { note: "a" })).toMatchObject({ replayed: false });

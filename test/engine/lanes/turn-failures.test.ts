@@ -1,4 +1,4 @@
-import { MillraceError, notRetryable, stateEvents } from "millrace";
+import { MillraceError, notRetryable, publishEvents } from "millrace";
 import { instances, lanes } from "millrace/operate";
 import { Recorder } from "millrace/worker";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
@@ -202,7 +202,7 @@ describe("Sensitive fields", () => {
     const message = new TurnKey({ ...parked, queue: cried.queue }, "acme", fresh("told"));
     deaf.set(message.key, () => new Error(`Nobody tells ${secret}.`));
     const request = { type: cried.event.type, payload: { key: message.key, name: "a", secret }, idempotencyKey: message.key };
-    await stateEvents(probeEnv, app, { tenantId: "acme", source: "test" }, [request]);
+    await publishEvents(probeEnv, app, { tenantId: "acme", source: "test" }, [request]);
     for (const [lane, said] of [
       [run, "No mailbox [redacted]."],
       [message, "Nobody tells [redacted]."],
@@ -261,7 +261,7 @@ describe("Event tries", () => {
     let tries = 0;
     deaf.set(key.key, () => fails(++tries));
     const request = { type: event.type, payload: { key: key.key, name: "a" }, idempotencyKey: key.key };
-    await stateEvents(probeEnv, app, { tenantId: "acme", source: "test" }, [request]);
+    await publishEvents(probeEnv, app, { tenantId: "acme", source: "test" }, [request]);
     return { key, tries: () => tries };
   }
 

@@ -1,4 +1,4 @@
-import { stateEvents } from "millrace";
+import { publishEvents } from "millrace";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { acceptCommand } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { deaf, heard, paired, parked, told } from "../../probe/turns.ts";
@@ -86,7 +86,7 @@ describe("Event lanes", () => {
     const key = fresh("told");
     deaf.set(key, () => new Error("Nobody listens."));
     const state = (name: string) => ({ type: told.event.type, payload: { key, name }, idempotencyKey: `${key} ${name}` });
-    await stateEvents(probeEnv, app, { tenantId: "acme", source: "test" }, ["a", "b", "c"].map(state));
+    await publishEvents(probeEnv, app, { tenantId: "acme", source: "test" }, ["a", "b", "c"].map(state));
     const lane = new TurnKey({ ...parked, queue: told.queue }, "acme", key);
     expect(await lane.stands(({ head }) => (head?.attempts ?? 0) > 2)).toMatchObject({
       depth: 3,

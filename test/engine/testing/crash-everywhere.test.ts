@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { defineStep, type EffectCall, type EngineEnv, notRetryable, stateEvents } from "millrace";
+import { defineStep, type EffectCall, type EngineEnv, notRetryable, publishEvents } from "millrace";
 import { approvals } from "millrace/operate";
 import { crashEverywhere, recordingUpstream } from "millrace/testing";
 import { afterEach, describe, expect, it, onTestFinished } from "vitest";
@@ -231,7 +231,7 @@ it("crashEverywhere finds no violation in a workflow that asks an operator and w
         const { items } = await approvals.list(engine, by, { instance: instanceId, state: "pending", limit: 1 });
         for (const { id } of items) await approvals.decide(engine, by, id, "approve", "It is right.");
         const event = { type: ProbeSignal.type, payload: { about: instanceId, value: "heard" }, idempotencyKey: tenantId };
-        await stateEvents(engine, app, { tenantId, source: "test" }, [event]);
+        await publishEvents(engine, app, { tenantId, source: "test" }, [event]);
       },
     },
   );

@@ -1,5 +1,5 @@
 import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
-import { stateEvents } from "millrace";
+import { publishEvents } from "millrace";
 import { engineRoutes } from "millrace/http";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
@@ -59,7 +59,7 @@ it.each(BINDINGS)("a command, an event and a due time are refused without the bi
   expect(
     await acceptCommands(env, app, by, [{ type: "probe.requested", payload: { name, steps: [] }, idempotencyKey: name }]),
   ).toMatchObject([refused]);
-  expect(await stateEvents(env, app, by, [{ type: "probe.signal", payload: { name }, idempotencyKey: name }])).toMatchObject([refused]);
+  expect(await publishEvents(env, app, by, [{ type: "probe.signal", payload: { name }, idempotencyKey: name }])).toMatchObject([refused]);
   await expect(startDue(env, app)).rejects.toMatchObject(refused);
   expect(await rows("SELECT id FROM millrace_instances WHERE idempotency_key = ?1", name)).toEqual([]);
 });

@@ -1,4 +1,4 @@
-import { call, defineCommand, defineConsumer, defineQueue, defineWorkflow, notRetryable, on, stateEvents } from "millrace";
+import { call, defineCommand, defineConsumer, defineQueue, defineWorkflow, notRetryable, on, publishEvents } from "millrace";
 import { deadLetters, SCOPES } from "millrace/operate";
 import { deliverTo } from "millrace/testing";
 import { catalog, dispatch, outbox } from "millrace/worker";
@@ -18,7 +18,7 @@ const [ONE, TWO] = [ours("shared-events"), ours("shared-events-2")];
 const ask = (tenantId: string, name: string, asks: string[] = []) =>
   acceptCommands(probeEnv, app, { tenantId, source: "test" }, [{ type: "shared.asked", payload: { name, asks } }]);
 const state = (tenantId: string, name: string) =>
-  stateEvents(probeEnv, app, { tenantId, source: "test" }, [{ type: SharedTold.type, payload: { name }, idempotencyKey: name }]);
+  publishEvents(probeEnv, app, { tenantId, source: "test" }, [{ type: SharedTold.type, payload: { name }, idempotencyKey: name }]);
 const told = (tenant_id: string, name: string) => ({
   ...event("probe.routed", name, { name, asks: [] }),
   ...{ message_type: SharedTold.type, tenant_id },

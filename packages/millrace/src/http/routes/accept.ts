@@ -8,7 +8,7 @@ import { MillraceError } from "../../contract/errors.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
 import { MAX_DUE_SECONDS, MAX_RATE_PER_SECOND, staggered } from "../../contract/queue.ts";
 import { acceptCommand, acceptCommands, PRIORITIES, type UntypedRequest } from "../../intake/accept/enqueue.ts";
-import { type EventRequest, type Stated, stateEvents } from "../../intake/accept/state.ts";
+import { type EventRequest, publishEvents, type Stated } from "../../intake/accept/publish.ts";
 import { acceptedShape, acceptedView, answerAccepted } from "../accepted.ts";
 import { notTaken, parseWith, readBody } from "../body.ts";
 import {
@@ -162,7 +162,7 @@ export const accepting = [
       return answerEach(asked, spread, (commands) => acceptCommands(env, catalog, requesterOf(by), commands), acceptedView);
     },
   }),
-  operation("post", "/v1/events", "stateEvent", "events send", {
+  operation("post", "/v1/events", "publishEvent", "events send", {
     summary: "Accept an event",
     description: [
       "Reports an event from outside. 202 means that it is committed. It is then routed like every event: it wakes waiting instances, starts workflows and sends commands. The event has no instance.",
@@ -174,7 +174,7 @@ export const accepting = [
     key: "Identifies the event. Required except for a CloudEvent.",
     headers: { ...cloudEventHeaders, ...traceHeadersSchema },
     content: orCloudEvent(eventSchema.meta({ id: "Event" })),
-    answer: ["Taken", z.object(statedShape).meta({ id: "Stated" })],
+    answer: ["Accepted", z.object(statedShape).meta({ id: "Stated" })],
     status: 202,
     problems: ["unknown_message_type", "invalid_envelope", "idempotency_key_reused"],
     async run({ env, by, catalog, context }) {
@@ -184,12 +184,12 @@ export const accepting = [
         throw invalidRequest([{ path: "Idempotency-Key", message }]);
       }
       assertMayState(catalog, by, event.type);
-      const [result] = await stateEvents(env, catalog, requesterOf(by), [{ ...event, idempotencyKey: key }]);
+      const [result] = await publishEvents(env, catalog, requesterOf(by), [{ ...event, idempotencyKey: key }]);
       if (!result || result instanceof MillraceError) throw result;
       return statedView(result);
     },
   }),
-  operation("post", "/v1/events/batch", "stateEvents", "events send-batch", {
+  operation("post", "/v1/events/batch", "publishEvents", "events send-batch", {
     summary: "Accept up to 100 events",
     description:
       "Returns one result per event, in order. Each item has its `idempotency_key`. Also accepts CloudEvents 1.0 in batched mode (`application/cloudevents-batch+json`).",
@@ -200,7 +200,7 @@ export const accepting = [
     async run(asked) {
       const { env, by, catalog } = asked;
       const { messages } = await readBatch(asked.context.req, eventBatch, (type) => assertMayState(catalog, by, type));
-      const send = (events: UntypedRequest[]) => stateEvents(env, catalog, requesterOf(by), events as EventRequest[]);
+      const send = (events: UntypedRequest[]) => publishEvents(env, catalog, requesterOf(by), events as EventRequest[]);
       return answerEach(asked, messages, send, statedView);
     },
   }),

@@ -10,7 +10,7 @@ import { logLine } from "../../contract/log-line.ts";
 import type { CommandDefinition, EventDefinition } from "../../contract/message.ts";
 import { beginning, shortened } from "../../contract/text.ts";
 import { acceptCommand } from "../../intake/accept/enqueue.ts";
-import { stateEvents } from "../../intake/accept/state.ts";
+import { publishEvents } from "../../intake/accept/publish.ts";
 import { statedId } from "../../intake/accept/stated.ts";
 import { count } from "../../observe/metrics/count.ts";
 import type { Catalog } from "../../topology/catalog.ts";
@@ -208,7 +208,7 @@ async function accepted(
   const request = { payload: message.payload, idempotencyKey, causationId: `inbound/${idempotencyKey}` };
   try {
     if ("event" in message) {
-      const [stated] = await stateEvents(env, catalog, by, [{ ...request, type: message.event.type }]);
+      const [stated] = await publishEvents(env, catalog, by, [{ ...request, type: message.event.type }]);
       const { eventId, replayed } = orThrow(stated as NonNullable<typeof stated>);
       return { id: eventId, replayed };
     }

@@ -49,7 +49,7 @@ export interface Stated {
  * Errors per item: `unknown_message_type`, `invalid_payload`, `idempotency_key_reused`, and `config_invalid` for a missing binding or
  * `MILLRACE_KEY`.
  */
-export async function stateEvents(
+export async function publishEvents(
   env: EngineEnv,
   catalog: Catalog,
   by: Requester,
