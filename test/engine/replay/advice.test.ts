@@ -39,6 +39,20 @@ it("an effect that the code did not await is executed, and the log names it", as
   expect(heard(instanceId)).toMatchObject([{ step: "send shipping note", said: expect.stringContaining("The step was not awaited") }]);
 });
 
+it("a step name with a date, an id or a long number is reported once without its digits, and a number of a version is not", async () => {
+  const heard = hearing();
+  const { instanceId } = await runLab(async ({ step }) => {
+    for (const name of ["report of 2026-11-30", "report of 2026-12-01", "order 104711", "import v2 of 1000"])
+      await step.commit(name as "literal", () => ({}));
+  });
+  expect(await ended(instanceId)).toBe("complete");
+  const said = expect.stringContaining("The step name contains data");
+  expect(heard(instanceId)).toMatchObject([
+    { step: "report of …-…-…", said },
+    { step: "order …", said },
+  ]);
+});
+
 it("in development a keyed step that does not read its key is reported; a correct keyed step and a natural step are not", async () => {
   const heard = hearing();
   const effect = async ({ input }: EffectCall<string>) => input;

@@ -21,6 +21,7 @@ import {
   type Stored,
   type Writes,
 } from "../guard/step.ts";
+import { advise } from "../replay/advice.ts";
 import { goesInline } from "../replay/inline.ts";
 import type { Replay } from "../replay/replay.ts";
 import type { StepCall } from "../replay/step-call.ts";
@@ -256,9 +257,16 @@ export class Steps {
   }
 
   #call(name: string, key: string | undefined, undoable?: boolean): StepCall {
+    // The advice omits the digits, so that it is the same for each run.
+    if (DATA.test(name)) advise(this.#replay, name.replaceAll(/\d+/g, "…"), DATA_IN_NAME);
     return this.#replay.call(name, itemOf(key ? [...this.#items, String(key)] : this.#items), undoable);
   }
 }
+
+/** A date, a UUID or a number of five digits. A step name that contains one is probably computed from data. */
+const DATA = /\d{4}-\d\d-\d\d|\d{5}|[\da-f]{8}-[\da-f]{4}-/;
+const DATA_IN_NAME =
+  "The step name contains data, so each run has another step in lists and metrics: use a literal name, and put the data into `key`.";
 
 /**
  * The promise that a step returns. The promise records whether the code awaits the promise, because a failure that the code ignores must
