@@ -270,6 +270,9 @@ it("a key or subject function that returns no text is reported as an error of th
       expect(() => odd.from({ name: "a" })).toThrow(expect.objectContaining({ code: "config_invalid", message: says }));
     }
   }
+  // The default subject of a workflow is its key.
+  const greet = defineWorkflow({ name: "greet", input: asked.payload, key: (() => undefined) as never, run: async () => null });
+  expect(() => greet.command.from({ name: "a" })).toThrow("The definition of greet must return the key as a string");
 });
 
 type Code = Parameters<typeof runLab>[0];

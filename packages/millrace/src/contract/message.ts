@@ -184,13 +184,15 @@ function define<Payload>(
     from(raw: Payload, { delaySeconds = 0, tags = [] }: DraftOptions = {}): Draft {
       const { kind, type, version, queue } = definition;
       const payload = decodePayload(definition, version, raw);
+      // The default subject is the key, so an error about the key is thrown first.
+      const key = options.key && definition.key?.(payload);
       const subject = definition.subject(payload);
       return {
         kind,
         type,
         version,
         payload,
-        key: options.key && definition.key?.(payload),
+        key,
         subject,
         queue,
         delaySeconds: checkedDelay(delaySeconds),
