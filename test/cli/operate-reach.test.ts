@@ -225,6 +225,7 @@ it.each([
     ["instances", "list", "--since", "soon"],
     '--since is a time such as 2026-11-25T08:00:00Z, or a length such as 30m, 12h, 7d; got "soon".',
   ],
+  [["enqueue", "order.ship", "--order", "7"], `Unknown option '--order'. A field is part of --payload '{"order":…}'. Usage:`],
   [["enqueue", "order.ship"], "--payload is missing: The payload, by the schema of the command."],
   [["enqueue", "order.ship", "--payload", "{order: 7}"], "--payload is not valid JSON: "],
   [["enqueue", "order.ship", "--payload", "@nowhere.json"], "--payload: nowhere.json cannot be read: "],

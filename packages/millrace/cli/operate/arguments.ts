@@ -55,7 +55,9 @@ function parsed(name: string, options: Readonly<Record<string, Option>>, args: r
     return parseArgs({ args: [...args], options: Object.fromEntries(known), allowPositionals: true, allowNegative: true });
   } catch (error) {
     const [, typed = ""] = /^Unknown option '--([^']+)'/.exec(error instanceof Error ? error.message : "") ?? [];
-    throw new Misuse(`${whatIsWrong(error)}${meant(typed, Object.keys(options), "--")}${howOf(name)}`);
+    const guess = meant(typed, Object.keys(options), "--");
+    const field = guess === "" && typed !== "" && "payload" in options ? ` A field is part of --payload '{"${typed}":…}'.` : "";
+    throw new Misuse(`${whatIsWrong(error)}${guess}${field}${howOf(name)}`);
   }
 }
 

@@ -59,7 +59,7 @@ const commandSchema = z.strictObject({
       "Texts by which instances are found, in addition to the tags that the command derives from its payload: at most 10 together.",
     examples: [["customer:acme"]],
   }),
-  delay_seconds: z.int().min(0).max(MAX_DUE_SECONDS).optional(),
+  delay_seconds: z.int().min(0).max(MAX_DUE_SECONDS).optional().meta({ description: "Seconds until it starts. Default 0." }),
   run_at: z.iso.datetime({ offset: true }).optional().meta({
     description:
       "The time to start at, instead of a delay: at most 365 days from now (12 hours on a lane), in whole seconds. A past time is no delay.",
