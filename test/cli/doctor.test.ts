@@ -329,14 +329,9 @@ it("doctor reports two copies of a package", async () => {
   const { code, findings } = await examined(folder, new Account());
   expect(code).toBe(1);
   expect(findings).toEqual([[expect.stringContaining("There are two copies of zod:"), expect.stringContaining("npm dedupe zod")]]);
-  for (const [lock, line] of [
-    ["pnpm-lock.yaml", /^pnpm add zod@\S+ && pnpm dedupe$/],
-    ["yarn.lock", /^yarn add zod@\S+ && yarn dedupe zod$/],
-  ] as const) {
-    writeFileSync(join(folder, lock), "");
-    expect((await examined(folder, new Account())).findings).toMatchObject([[expect.any(String), expect.stringMatching(line)]]);
-    rmSync(join(folder, lock));
-  }
+  writeFileSync(join(folder, "pnpm-lock.yaml"), "");
+  const [[, line] = []] = (await examined(folder, new Account())).findings;
+  expect(line).toMatch(/^pnpm add zod@\S+ && pnpm dedupe$/);
 }, 60_000);
 
 it("doctor names the environments that it has not examined", async () => {

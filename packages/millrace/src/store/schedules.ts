@@ -61,8 +61,8 @@ export function ensureScheduled(schedule: NewSchedule): Statement {
 }
 
 /**
- * The revision of a schedule without a row. It continues after the revision of a deleted schedule with the same name, which the audit of the
- * delete contains. Otherwise a change that is based on the deleted schedule could overwrite the new schedule.
+ * The revision of a schedule without a row. It continues after the revision of a deleted schedule with the same name, which is in the
+ * audit. Otherwise a change that is based on the deleted schedule could overwrite the new schedule.
  */
 function firstRevision({ tenantId, name }: NewSchedule): Statement {
   return sql`
