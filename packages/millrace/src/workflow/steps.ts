@@ -265,8 +265,7 @@ export class Steps {
 
 /** A date, a UUID or a number of five digits. A step name that contains one is probably computed from data. */
 const DATA = /\d{4}-\d\d-\d\d|\d{5}|[\da-f]{8}-[\da-f]{4}-/;
-const DATA_IN_NAME =
-  "The step name contains data, so each run has another step in lists and metrics: use a literal name, and put the data into `key`.";
+const DATA_IN_NAME = "The step name contains data, so each run has another step: use a literal, and put the data into `key`.";
 
 /**
  * The promise that a step returns. The promise records whether the code awaits the promise, because a failure that the code ignores must

@@ -179,8 +179,8 @@ function parsed(text: string, mediaType: string): unknown {
 const textOr = (value: unknown) => (typeof value === "string" ? value : "");
 
 /**
- * The error for a webhook with a payload that the schema of its message refuses. It names the type of the webhook, and omits the fields that
- * the schema would drop, because a sender sends many fields that the message does not need.
+ * The error for a webhook with a payload that the schema of its message refuses. The error names the type of the webhook. The error omits
+ * the fields that the schema would drop, because a sender sends many fields that the message does not need.
  */
 function misfit({ detail: { issues = [] } }: MillraceError, { type }: InboundWebhook, message: InboundMessage): MillraceError {
   const definition = "event" in message ? message.event : message.command;
