@@ -343,7 +343,7 @@ it("init without wrangler reports the package to install, and changes nothing", 
   rmSync(join(root, "node_modules/wrangler"));
   const before = readFileSync(join(root, "src/index.ts"), "utf8");
   const { code, out, err } = run(root, "millrace", "init", "--yes");
-  expect([code, out, err]).toEqual([1, "", expect.stringContaining("Install it there: npm install --save-dev wrangler")]);
+  expect([code, out, err]).toEqual([1, "", expect.stringContaining("Install it there: npm install -D wrangler")]);
   expect(readFileSync(join(root, "src/index.ts"), "utf8")).toBe(before);
 });
 
@@ -372,7 +372,7 @@ it("init and dev with an old wrangler report a compatible version before they do
   writeFileSync(join(root, "node_modules/wrangler/package.json"), JSON.stringify({ name: "wrangler", version: "4.86.0" }));
   for (const args of [["init", "--yes"], ["dev"]]) {
     const { code, out, err } = run(root, "millrace", ...args);
-    const says = "wrangler 4.86.0 is too old: Millrace needs 4.156.0 or newer. Install it: npm install --save-dev wrangler@4.164.0";
+    const says = "wrangler 4.86.0 is too old: Millrace needs 4.156.0 or newer. Install it: npm install -D wrangler@4.164.0";
     expect([code, out, err], args[0]).toEqual([1, "", expect.stringContaining(says)]);
   }
   expect(existsSync(join(root, ".millrace"))).toBe(false);
