@@ -1,6 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { type AnyLane, defineLane, plansOf } from "../lanes/definition.ts";
+import type { LaneObject } from "../lanes/lane-object.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { type EngineLane, lanesOf } from "./lane-consumers.ts";
 import { TurnsObject } from "./turns-object.ts";
@@ -12,7 +13,7 @@ const LATE_MS = 10_000;
  * The object class of the app's lanes and of custom lanes: `export class Lanes extends engineLanes(app, [orders]) {}`, bound as LANES.
  * Errors: `config_invalid`, which names the necessary change.
  */
-export function engineLanes(catalog: Catalog, own: readonly AnyLane[] = []): typeof TurnsObject {
+export function engineLanes(catalog: Catalog, own: readonly AnyLane[] = []): typeof LaneObject {
   const lanes = new Map(lanesOf(catalog).map((lane) => [lane.name, lane]));
   const plans = plansOf(own);
   const [twice] = [...lanes.keys()].filter((name) => plans.has(name));
