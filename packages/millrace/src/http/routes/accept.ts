@@ -41,6 +41,11 @@ const commandSchema = z.strictObject({
     .max(100)
     .meta({ description: "The type of the command.", examples: ["order.ship"] }),
   payload: z.unknown().meta({ description: "The payload, by the schema of the command.", examples: [{ order: "1042" }] }),
+  delay_seconds: z.int().min(0).max(MAX_DUE_SECONDS).optional().meta({ description: "Seconds until the start." }),
+  run_at: z.iso.datetime({ offset: true }).optional().meta({
+    description:
+      "The time to start at, instead of a delay: at most 365 days from now (12 hours on a lane), in whole seconds. A past time is no delay.",
+  }),
   schema_version,
   correlation_id: chosenName(200)
     .optional()
@@ -58,11 +63,6 @@ const commandSchema = z.strictObject({
     description:
       "Texts by which instances are found, in addition to the tags that the command derives from its payload: at most 10 together.",
     examples: [["customer:acme"]],
-  }),
-  delay_seconds: z.int().min(0).max(MAX_DUE_SECONDS).optional().meta({ description: "Seconds until it starts. Default 0." }),
-  run_at: z.iso.datetime({ offset: true }).optional().meta({
-    description:
-      "The time to start at, instead of a delay: at most 365 days from now (12 hours on a lane), in whole seconds. A past time is no delay.",
   }),
   priority: z.enum(PRIORITIES).optional().meta({
     description: "`high` starts before all waiting commands of the queue, `low` after them. Refused if the queue has no priorities.",

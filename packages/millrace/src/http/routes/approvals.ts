@@ -9,7 +9,8 @@ import { hiddenRows, revealQuery } from "../redaction.ts";
 const decision = <const Verb extends "approve" | "reject">(verb: Verb, summary: string) =>
   operation("post", `/v1/approvals/{id}/${verb}`, `${verb}Question`, `approvals ${verb}`, {
     summary,
-    description: "A question is answered once and before `due_at`. Later answers are refused with 409.",
+    description:
+      "A question is answered once and before it is due. Its instance continues with the answer.\n\nA later answer is refused with 409.",
     params: { id: z.string() },
     body: reasoned,
     answer: ["The question is answered, and its instance continues", z.object({ action_id: z.string(), instance_id: z.string() })],

@@ -160,7 +160,7 @@ export const deadLetters = [
   }),
   operation("post", "/v1/dead-letters/{id}/escalate", "escalateDeadLetter", "dead-letters escalate", {
     summary: "Escalate a dead letter",
-    description: "Sends `reason` as a note to the alert channels, once. The dead letter remains open.",
+    description: "Sends the reason as a note to the alert channels, once. The dead letter remains open.",
     body: reasoned,
     answer: [
       "Escalated, or already escalated or settled",

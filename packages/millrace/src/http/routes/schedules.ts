@@ -115,7 +115,7 @@ export const schedules = [
   operation("post", "/v1/schedules/{name}/run", "runSchedule", "schedules run", {
     summary: "Run a schedule now",
     description:
-      "Sends the command in addition to the due times, also for a paused schedule. A repeat with the same `Idempotency-Key` is the same run, even if the schedule has changed.",
+      "Sends the command in addition to the due times, also for a paused schedule.\n\nA repeat with the same `Idempotency-Key` is the same run, even if the schedule has changed.",
     params,
     headers: traceHeadersSchema,
     key: "Names the run.",

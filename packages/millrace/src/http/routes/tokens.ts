@@ -22,7 +22,7 @@ export function minting(own: readonly string[]) {
   return operation("post", "/v1/tokens", "mintToken", "tokens mint", {
     summary: "Mint a token for your tenant",
     description:
-      "Does not accept `Idempotency-Key`, because a token is returned once. If the answer was lost, revoke the listed token and mint another.",
+      "The token is returned once. If it is lost, revoke the listed token and mint another.\n\nDoes not accept `Idempotency-Key`.",
     ...needs("tokens"),
     body: reasoned.extend({
       actor: chosenName(100)

@@ -16,13 +16,13 @@ const common = reasoned.extend({
   all_tenants: z
     .boolean()
     .default(false)
-    .meta({ description: "True: for all tenants of the deployment. Requires the scope `observe` too. Default: for your tenant." }),
+    .meta({ description: "For all tenants of the deployment, not only for yours. Requires the scope `observe` too." }),
   dry_run: z.boolean().default(false).meta({ description: "True returns the consequences and changes nothing." }),
 });
 const bodies = {
   pause: common.extend({
     running: z.enum(["go_on", "pause"]).default("go_on").meta({
-      description: "`pause` also pauses the running instances of your tenant, by a bulk action. Not with `all_tenants`.",
+      description: "Running instances of your tenant go on, or a bulk action pauses them. `pause` is refused with `all_tenants`.",
     }),
   }),
   resume: common,

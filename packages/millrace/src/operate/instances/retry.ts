@@ -42,8 +42,7 @@ export const retry = instanceAct({
   body: {
     from: z.string().min(1).max(256).optional().meta({ description: "The step to start at. Default: the failed one." }),
     anyway: z.boolean().default(false).meta({
-      description:
-        "True retries the step of `from` even if the code caught its failure and continued. The effects of that continuation remain.",
+      description: "Retries the step of `from` even if the code caught its failure and continued. The effects of that continuation remain.",
     }),
   },
   answer: {
