@@ -1,5 +1,6 @@
 import type { Page } from "playwright-core";
 import { expect, it } from "vitest";
+import { because, press } from "./keyboard.ts";
 import { expectFit } from "./look.ts";
 import { forgive, person } from "./stage.ts";
 
@@ -116,4 +117,88 @@ it("a token whose creation lost its response is not created twice: the page warn
   await dialog.waitFor({ state: "hidden" });
   await page.getByRole("button", { name: "Revoke the token of grace" }).waitFor();
   forgive(page, /ERR_FAILED/);
+});
+
+it("the OpenAPI document is loaded when the pointer enters an action's button, and once", async () => {
+  const ada = await person();
+  const page = await ada.open("settings/tokens");
+  const loads: string[] = [];
+  page.on("request", (request) => request.url().endsWith("/openapi.json") && loads.push(request.url()));
+  const mint = page.getByRole("button", { name: "Mint a token" });
+  await mint.waitFor();
+  expect(loads).toEqual([]);
+  await mint.hover();
+  await expect.poll(() => loads.length).toBe(1);
+  await mint.click();
+  await page.getByRole("dialog").getByText("Enter actor.").waitFor();
+  expect(loads.length).toBe(1);
+});
+
+it("a confirmation before the preview is shown sends nothing and says so, with Enter and with Ctrl+Enter", async () => {
+  const ada = await person();
+  const command = { type: "research.requested", delay_seconds: 3600, payload: { brand: "acme", keyword: ada.tenant } };
+  await ada.ask("POST", "/v1/commands", command);
+  const page = await ada.open("instances?status=accepted");
+  let sent = 0;
+  let answer = () => {};
+  let held = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  await page.route("**/v1/bulk-actions", (route) => {
+    sent++;
+    return held.then(() => route.continue());
+  });
+  await page.getByRole("button", { name: "Cancel or pause all that are accepted …" }).click();
+  const dialog = page.getByRole("dialog");
+  const early = dialog.getByRole("region", { name: "Preview" }).getByText("The request was not sent: the preview is still loading.");
+  await dialog.getByLabel("Reason (kept in the audit)").fill("called off");
+  await dialog.getByText("Loading the preview …").waitFor();
+  await press(page, "Enter");
+  await early.waitFor();
+  await expectFit(page, "act-early");
+  answer();
+  await dialog.getByRole("button", { name: "Cancel 1 instance" }).waitFor();
+  expect(await early.count()).toBe(0);
+
+  held = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  await dialog.getByRole("combobox", { name: /^verb/ }).selectOption("pause");
+  await dialog.getByText("Loading the preview …").waitFor();
+  await dialog.getByLabel("Reason (kept in the audit)").focus();
+  await press(page, "Control+Enter");
+  await early.waitFor();
+  await expect.poll(() => sent).toBe(2);
+  answer();
+  await because(page, "called off");
+  await page.getByRole("heading", { name: "Pause 1 instance" }).waitFor();
+});
+
+it("the dialogs of actions name their fields in words and explain them without terms of the API", async () => {
+  const ada = await person();
+  const command = { type: "brand.audit", payload: { brand: "acme" } };
+  await ada.ask("PUT", "/v1/schedules/weekly", { cron: "0 9 * * 1", command, reason: "every Monday" });
+  await ada.ask("POST", "/v1/commands", {
+    ...{ type: "research.requested", delay_seconds: 3600 },
+    payload: { brand: "acme", keyword: ada.tenant },
+  });
+  const page = await ada.open();
+  const dialog = page.getByRole("dialog");
+  for (const [path, name] of [
+    ["settings/schedules", "Create a schedule"],
+    ["settings/schedules", "Change"],
+    ["settings/schedules", "Run now"],
+    ["settings/tokens", "Mint a token"],
+    ["catalog/workflow%20research-keyword", "Pause"],
+    ["instances?status=accepted", /^Cancel or pause all/],
+  ] as const) {
+    await page.evaluate(`history.pushState(null, "", "/console/${path}"); dispatchEvent(new PopStateEvent("popstate"))`);
+    await page.locator("main").getByRole("button", { name, exact: true }).first().click();
+    await dialog.locator("form.reason").waitFor();
+    for (const options of await dialog.getByText("Options", { exact: true }).all()) await options.click();
+    const said = await dialog.locator("> p, .field > span, .check > span, legend").allTextContents();
+    expect(said.filter((one) => /^\w+_|Idempotency-Key|\/v1\/|dry run|\b(boolean|integer|string|array|object)\b/i.test(one))).toEqual([]);
+    await press(page, "Escape");
+    await dialog.waitFor({ state: "hidden" });
+  }
 });

@@ -35,6 +35,10 @@ it("an instance's question is shown once, at the top of the page, with its conte
   await cause.getByRole("button", { name: "Approve" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByText("A question is answered once and before").waitFor();
+  // The dialog looks the same on every screen.
+  const now = await ada.open("", { beside: page });
+  await now.getByRole("button", { name: "Approve" }).click();
+  expect(await now.evaluate("getComputedStyle(document.querySelector('dialog h2')).marginTop")).toBe("0px");
   await because(page, "it reads well");
   await page.locator(".facts").getByText("complete", { exact: true }).waitFor();
   await acted(page, "approve", "it reads well").waitFor();
@@ -69,7 +73,8 @@ it("an effect with an unknown outcome is at the top of the page with its three a
   await cause.getByRole("button", { name: "It happened" }).click();
   const dialog = page.getByRole("dialog");
   const field = dialog.getByRole("textbox", { name: /^output/ });
-  expect(await field.inputValue()).toBe("null");
+  expect(await field.inputValue()).toBe("");
+  await expect.poll(() => field.evaluate((one) => one.matches(":focus"))).toBe(true);
   await dialog.getByText("what it sent then").waitFor();
   await dialog.getByText("of another instance").waitFor();
   await dialog.getByRole("button", { name: "Use this output" }).click();
@@ -84,6 +89,29 @@ it("an effect with an unknown outcome is at the top of the page with its three a
   await because(page, "the page is up");
   await dialog.waitFor({ state: "hidden" });
   expect(sent).toEqual([{ reason: "the page is up", output: null }]);
+});
+
+it("a skipped step needs its output: a confirmation without it sends nothing and focuses the field; the page names the place to correct it", async () => {
+  const ada = await person({ at: await shop() });
+  const payload = { order: "eu/51", change: 1, refused: true };
+  const { instance_id: id } = await ada.ask<{ instance_id: string }>("POST", "/v1/commands", { type: "order.change", payload });
+  const page = await ada.open(`instances/${id}`);
+  const sent: unknown[] = [];
+  page.on("request", (request) => request.url().endsWith("/skip") && sent.push(request.postDataJSON()));
+  await page.getByRole("button", { name: "Skip the step", exact: true }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("Enter output.").waitFor();
+  await dialog.getByLabel("Reason (kept in the audit)").fill("the warehouse has it");
+  await page.keyboard.press("Control+Enter");
+  const field = dialog.getByRole("textbox", { name: /^output/ });
+  await expect.poll(() => field.evaluate((one) => one.matches(":focus"))).toBe(true);
+  expect(sent).toEqual([]);
+  await page.keyboard.insertText("null");
+  await because(page, "the warehouse has it");
+  await page.getByText("confirm the correct output under Effects, then retry").waitFor();
+  await page.getByRole("button", { name: "Retry", exact: true }).click();
+  await dialog.getByText("confirm the correct one under Effects, then retry").waitFor();
+  await expectFit(page, "instance-retry-given");
 });
 
 /** The instance of an order's change, with a mail of unknown outcome. */

@@ -19,11 +19,8 @@ it("the catalog screen shows messages as a graph and as tables; it lists a workf
   await picture.focus();
   await page.keyboard.press("ArrowRight");
   await expect.poll(() => picture.evaluate(({ scrollLeft }) => scrollLeft)).toBeGreaterThan(0);
-  const isInView = async () => {
-    const { x = -1, width = 0 } = (await page.locator("header [aria-current]").boundingBox()) ?? {};
-    return x >= 0 && x + width <= 390;
-  };
-  await expect.poll(isInView).toBe(true);
+  const entry = async () => (await page.locator("header [aria-current]").boundingBox()) ?? { x: -1, width: 0 };
+  await expect.poll(async () => [(await entry()).x >= 0, (await entry()).x + (await entry()).width <= 390]).toEqual([true, true]);
   await page.setViewportSize({ width: 1280, height: 800 });
 
   await workflows.getByRole("link", { name: "publish-article", exact: true }).click();
@@ -57,10 +54,11 @@ it("an operator pauses a workflow with its running instances, sees the waiting o
   await dialog.getByText("A bulk action pauses the running instances.").waitFor();
   await dialog.getByText("0 in progress, 0 not started").waitFor();
   // A pause for all tenants cannot include their running instances.
-  await dialog.getByRole("checkbox", { name: /^all_tenants/ }).check();
+  await dialog.getByText("Options", { exact: true }).click();
+  await dialog.getByRole("checkbox", { name: /^all tenants/ }).check();
   await dialog.getByText("pauses instances of your tenant only").first().waitFor();
   forgive(page, /422/);
-  await dialog.getByRole("checkbox", { name: /^all_tenants/ }).uncheck();
+  await dialog.getByRole("checkbox", { name: /^all tenants/ }).uncheck();
   await expectFit(page, "catalog-pause");
   await because(page, "the keyword service is down");
   await page.getByText(/^Paused by ada .*: the keyword service is down$/).waitFor();

@@ -52,6 +52,7 @@ it("a dead letter is found by its cause, edited, and replayed under its own key,
   const rows = page.getByRole("table", { name: "Dead letters" }).locator("tbody tr");
   await expect.poll(() => rows.count()).toBe(2);
   expect(new URL(page.url()).search).toBe("?cause=lost");
+  expect(await page.getByLabel("Cause").locator("option:checked").textContent()).toBe("one cause");
   await page.keyboard.press("j");
   await isFocused(rows.nth(0));
   await page.keyboard.press("Enter");
@@ -89,6 +90,7 @@ it("a dead letter is found by its cause, edited, and replayed under its own key,
   await because(page, "the keyword was lost");
   await page.getByText("The message is on its queue again.").waitFor();
   await page.getByText("actor and reason").waitFor();
+  expect(await page.getByRole("region", { name: "Preview of a replay" }).count()).toBe(0);
   const { items } = await ada.ask<{ items: object[] }>("GET", "/v1/audit");
   expect(items[0]).toMatchObject({ verb: "replay", reason: "the keyword was lost", result: "applied" });
 });

@@ -127,7 +127,7 @@ it("delayed commands are listed by due time; each is moved, started now or cance
   const localOf = (at: number) => new Date(at + 9 * 3_600_000).toISOString().slice(0, 19);
   const page = await ada.open("send?message=command%20research.requested", { timezoneId: "Asia/Tokyo" });
   await page.getByText("Options", { exact: true }).click();
-  await page.getByLabel(/^run_at .* Asia\/Tokyo/).fill(localOf(Date.now() + 7 * 3_600_000));
+  await page.getByLabel(/^run at .* Asia\/Tokyo/).fill(localOf(Date.now() + 7 * 3_600_000));
   await page.getByRole("button", { name: "Send", exact: true }).click();
   await page.locator(".facts").getByText("due in 7 h").first().waitFor();
   await page.keyboard.press("g");
@@ -151,9 +151,9 @@ it("delayed commands are listed by due time; each is moved, started now or cance
   const at = new Date(Date.now() + 3_600_000);
   at.setMilliseconds(0);
   const local = localOf(at.getTime());
-  await dialog.getByLabel(/^run_at .* Asia\/Tokyo/).fill("");
+  await dialog.getByLabel(/^run at .* Asia\/Tokyo/).fill("");
   await dialog.getByText("Enter run_at.").waitFor();
-  await dialog.getByLabel(/^run_at/).fill(local);
+  await dialog.getByLabel(/^run at/).fill(local);
   await dialog.getByText(`The command starts at ${local.replace("T", " ")}.`).waitFor();
   await because(page, "earlier");
   await expect.poll(() => rows.first().textContent()).toContain("late");

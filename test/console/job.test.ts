@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { letters } from "./letters.ts";
 import { expectFit } from "./look.ts";
 import { forgive, person } from "./stage.ts";
 import { articles, breakPages } from "./work.ts";
@@ -76,4 +77,19 @@ it("a job of one instance is a list without a graph", async () => {
   await expect.poll(() => rows.count()).toBe(1);
   expect(await page.getByRole("region", { name: "Graph" }).count()).toBe(0);
   expect(await page.getByLabel(/^List/).count()).toBe(0);
+});
+
+it("the graph of a job shows the subject of each dead letter, and the first screen its reason in words", async () => {
+  const ada = await person();
+  const broke = { cause: "broke", error: "It broke.", payload: { brand: "acme" } };
+  await letters(ada, [
+    { key: "order-1", ...broke },
+    { key: "order-2", ...broke },
+  ]);
+  const page = await ada.open();
+  await page.getByRole("link", { name: "gatherfeed-commands · invalid payload: It broke." }).waitFor();
+  await page.goto(`${ada.url}/console/jobs/spring`);
+  const graph = page.getByRole("region", { name: "Graph" });
+  await graph.locator("a.thing").nth(1).waitFor();
+  expect((await graph.locator("text:not(.name)").allTextContents()).sort()).toEqual(["open · acme/order-1", "open · acme/order-2"]);
 });

@@ -26,7 +26,7 @@ export async function openNext(page: Page): Promise<void> {
 export async function previewed(page: Page): Promise<void> {
   const dialog = page.getByRole("dialog").filter({ has: page.locator("form.reason") });
   await dialog
-    .locator("button.main:enabled")
+    .locator("button.main:enabled[aria-disabled=false]")
     .waitFor()
     .catch(async () => {
       throw new Error(`The dialog cannot be confirmed: ${await dialog.allInnerTexts()}`);

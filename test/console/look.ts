@@ -19,6 +19,10 @@ const LOOKS = [
   ...(WHOLE ? ([{ width: 390, colorScheme: "light", rules: RULES }] as const) : []),
 ] as const;
 
+/** The page and the dialogs with content that is wider than their box. */
+const TOO_WIDE = `[document.scrollingElement, ...document.querySelectorAll("dialog[open]")]
+  .filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.tagName + ", " + one.scrollWidth + " px wide")`;
+
 /**
  * Checks the shown page with axe-core, once in each theme and at each width, asserts that nothing scrolls sideways, and stores
  * screenshots.
@@ -30,8 +34,8 @@ export async function expectFit(page: Page, name: string): Promise<void> {
     await page.emulateMedia({ colorScheme });
     await picture(page, `${name}-${width}-${colorScheme}`);
     const seen = `${width} px, ${colorScheme}`;
-    const wide = Number(await page.evaluate("document.scrollingElement.scrollWidth"));
-    if (wide > width) found.push(`${seen}: ${wide} px wide`);
+    const wide = (await page.evaluate(TOO_WIDE)) as string[];
+    found.push(...wide.map((one) => `${seen}: ${one}`));
     for (const fault of await axe(page, rules)) found.push(`${seen}: ${fault}`);
   }
   expect(found).toEqual([]);

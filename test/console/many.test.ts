@@ -25,7 +25,7 @@ it("unknown outcomes of one step are answered together: the dialog shows their c
   await dialog.getByText("3 of change-order · write to the customer: It is sent now, under the same key.").waitFor();
   await dialog.getByText("You state that none of these effects happened").waitFor();
   await expectFit(page, "doubts-together");
-  await dialog.getByRole("combobox", { name: /^verb/ }).selectOption("retry_anyway");
+  await dialog.getByRole("combobox", { name: /^verb/ }).selectOption("retry anyway");
   await dialog.getByRole("heading", { name: "Retry 3 unknown outcomes anyway" }).waitFor();
   await dialog.getByText("Each effect that did happen then happens twice").waitFor();
   await dialog.getByRole("combobox", { name: /^verb/ }).selectOption("reject");

@@ -101,7 +101,7 @@ it("the send screen sends JSON as typed and the key as checked, and validates as
 
   await page.getByText("Options", { exact: true }).click();
   for (const key of [`say "hi", \\ `.repeat(30).trim(), "Größe, 二"]) {
-    await page.getByRole("textbox", { name: /^idempotency_key/ }).fill(key);
+    await page.getByRole("textbox", { name: /^idempotency key/ }).fill(key);
     await page.locator(".pairs code", { hasText: key }).waitFor();
     await expectFit(page, "send-key");
     const instances = page.waitForURL(/instances\/[0-9a-f]{32}$/);

@@ -13,7 +13,7 @@ it("a schedule is created, run and paused, each with a reason; its results are s
   await page.getByRole("button", { name: "Create a schedule" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByRole("textbox", { name: /^name/ }).fill("weekly");
-  await dialog.getByRole("combobox", { name: "Command" }).selectOption("brand.audit");
+  await dialog.getByRole("combobox", { name: "Example of a command" }).selectOption("brand.audit");
   expect(await dialog.getByRole("textbox", { name: /^type/ }).inputValue()).toBe("brand.audit");
   await expectFit(page, "settings-schedule-new");
   await because(page, "every Monday");

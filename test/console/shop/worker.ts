@@ -32,13 +32,13 @@ const OrderChange = defineCommand({
   queue: orders,
 });
 
-const tellWarehouse = defineStep<{ refused: boolean; slow: boolean }, null>({
+const tellWarehouse = defineStep<{ refused: boolean; slow: boolean }, { parcels: number }>({
   effect: "natural",
   async run({ input, progress }) {
     if (input.slow) progress({ done: 2, of: 5, text: "parcels" });
     if (input.slow) await new Promise((over) => setTimeout(over, 8000));
     if (input.refused) throw notRetryable("The warehouse has packed this order.", 409);
-    return null;
+    return { parcels: 5 };
   },
 });
 
@@ -56,7 +56,8 @@ const changeOrder = defineWorkflow({
   name: "change-order",
   on: OrderChange,
   async run({ payload: { order, refused, lost, torn, slow }, step }) {
-    await step.effect("tell the warehouse", tellWarehouse, { refused, slow });
+    const { parcels } = await step.effect("tell the warehouse", tellWarehouse, { refused, slow });
+    if (parcels === 0) return;
     const record = () => {
       if (torn) throw new Error("The letter book has no page left.");
       return {};

@@ -38,14 +38,18 @@ interface Document {
 
 let document: Promise<Result<Document>> | undefined;
 
-/** Reads an action from the OpenAPI document, which is loaded once per page load, at the first use. */
-export async function operationAt(method: string, path: Path): Promise<Result<Operation>> {
+/** Loads the OpenAPI document, once per page load, when the user points at an action or opens it. */
+export async function loadOperations(): Promise<Result<Document>> {
   document ??= send("GET", "/openapi.json", {}) as Promise<Result<Document>>;
   const found = await document;
-  if (!found.ok) {
-    document = undefined;
-    return found;
-  }
+  if (!found.ok) document = undefined;
+  return found;
+}
+
+/** Reads an action from the OpenAPI document. */
+export async function operationAt(method: string, path: Path): Promise<Result<Operation>> {
+  const found = await loadOperations();
+  if (!found.ok) return found;
   const { paths, components } = found.data;
   const described = paths[path.replaceAll(/:(\w+)/g, "{$1}")]?.[method.toLowerCase()];
   if (described) {

@@ -108,16 +108,16 @@ export function exampleOf(given: Schema): unknown {
 }
 
 /** The type and the description of a field in words. */
-export function wordsOf(given: Schema, isRequired = true): string {
-  const { format, default: usual, sensitive, description, enum: choices } = { ...given, ...opened(given) };
+export function wordsOf(given: Schema, isRequired: boolean): string {
+  const { format, enum: choices } = { ...given, ...opened(given) };
   const { type } = isNullable(given) ? opened(given) : given;
   const kind = choices ? "one of these" : (format ?? (Array.isArray(type) ? type.join(" or ") : type));
-  const said = [
-    !isRequired && "optional",
-    kind && isNullable(given) ? `${kind} or null` : kind,
-    usual !== undefined && `default ${JSON.stringify(usual)}`,
-    sensitive && "withheld when shown later",
-    description,
-  ];
+  return [!isRequired && "optional", kind && isNullable(given) ? `${kind} or null` : kind, helpOf(given)].filter(Boolean).join(" · ");
+}
+
+/** The default and the description of a field in words. */
+export function helpOf(given: Schema): string {
+  const { default: usual, sensitive, description } = { ...given, ...opened(given) };
+  const said = [usual !== undefined && `default ${JSON.stringify(usual)}`, sensitive && "withheld when shown later", description];
   return said.filter(Boolean).join(" · ");
 }

@@ -8,6 +8,8 @@ export interface Filter {
   /** Suggestions for a text filter, loaded when the user begins to type. */
   known?: () => Promise<readonly string[]>;
   unset?: string;
+  /** The text of a value that is not among the options. Default: the value. */
+  other?: string;
   /** True for a filter that is only shown if the URL sets the filter. */
   isRare?: boolean;
 }
@@ -74,7 +76,7 @@ export function FilterBar({ filters }: { filters: Filters }) {
           {isOpen ? "Hide filters" : "Filters"}
         </button>
       )}
-      {shown.map(([name, { label, options, unset = "any", known }]) => (
+      {shown.map(([name, { label, options, unset = "any", other, known }]) => (
         // biome-ignore lint/a11y/noLabelWithoutControl: one of the two below is in it
         <label key={name} data-set={set[name] !== undefined || undefined}>
           {label}
@@ -82,7 +84,7 @@ export function FilterBar({ filters }: { filters: Filters }) {
             <select name={name} value={set[name] ?? ""}>
               <option value="">{unset}</option>
               {/* A link may set the filter to a value that is not among the options, such as a time. */}
-              {set[name] !== undefined && !Object.hasOwn(options, set[name]) && <option value={set[name]}>{set[name]}</option>}
+              {set[name] !== undefined && !Object.hasOwn(options, set[name]) && <option value={set[name]}>{other ?? set[name]}</option>}
               {Object.entries(options).map(([value, text]) => (
                 <option key={value} value={value}>
                   {text}

@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Path, type Result, send } from "../data/api.ts";
 import { useCell } from "../data/cell.ts";
 import { tell } from "../data/notices.ts";
-import { type Operation, operationAt } from "../data/operations.ts";
+import { loadOperations, type Operation, operationAt } from "../data/operations.ts";
 import type { Problem } from "../data/problem.ts";
 import type { Schema } from "../data/schema.ts";
 import { session } from "../data/session.ts";
@@ -29,7 +29,7 @@ export interface Declared {
   param?: Record<string, string>;
   /** Values that the dialog does not ask for. */
   given?: Values;
-  /** Initial values of fields. */
+  /** Initial values of fields. A field with the value undefined is required and initially empty. */
   fill?: Values;
   /** Changes the fields, such as the choices of a field. */
   shape?: (fields: Record<string, Schema>) => Record<string, Schema>;
@@ -89,7 +89,7 @@ export function ActButtons({ ask, of }: ButtonsProps) {
   return (
     <>
       {of.map(({ class: kind, label, ...act }) => (
-        <Button key={act.verb} class={kind} {...(label && { label })} press={() => ask(act)}>
+        <Button key={act.verb} class={kind} {...(label && { label })} aim={loadOperations} press={() => ask(act)}>
           {act.verb}
         </Button>
       ))}
@@ -124,13 +124,15 @@ function Act(props: ActProps) {
   const [problem, setProblem] = useState<Problem | undefined>();
   const [isActing, setActing] = useState(false);
   const [isLeaving, leave] = useState(false);
+  const [earlyOf, setEarly] = useState("");
   const isUnderWay = useRef(false);
   const isShown = useShown();
   const reason = useRef<HTMLInputElement>(null);
   const of = jsonText([at, param, said, given]);
   const { properties = {}, required = [] } = operation?.fields ?? NO_FIELDS;
   const asked = Object.entries(shape(properties)).filter(([name]) => !(name in param) && !(name in given));
-  const lacking = required.filter((name) => asked.some(([one]) => one === name) && (said[name] ?? "") === "");
+  const needed = [...required, ...Object.keys(fill).filter((name) => fill[name] === undefined)];
+  const lacking = needed.filter((name) => asked.some(([one]) => one === name) && (said[name] ?? "") === "");
   const [wrong] = wrongIn(said, "");
   const missing = lacking.length > 0 ? `Enter ${lacking.join(", ")}.` : wrong && `${wrong.path.slice(1)}: ${wrong.message}`;
   const post = (values: Values, key?: string) => {
@@ -158,9 +160,11 @@ function Act(props: ActProps) {
   const lasting = final ? plan?.ok && refused === null && final(plan.data) : operation?.final;
   const confirm = async () => {
     const why = reason.current?.value.trim() ?? "";
+    if (lacking.length > 0) return firstField(reason.current)?.focus();
     if (why === "") return reason.current?.reportValidity();
+    if (!plan) return setEarly(of);
     // This flag is a ref instead of a state, because a second click may occur before the next render.
-    if (isUnderWay.current || !plan?.ok || refused !== null) return;
+    if (isUnderWay.current || !plan.ok || refused !== null) return;
     isUnderWay.current = true;
     setActing(true);
     const from = location.pathname + location.search;
@@ -198,12 +202,17 @@ function Act(props: ActProps) {
       {operation ? (
         <>
           <p>
-            <strong>{operation.summary}.</strong> <Marked text={operation.description} />
+            {/* A preview describes the consequences for this item, which the general description would only repeat. */}
+            <strong>{operation.summary}.</strong> {!operation.hasDryRun && <Marked text={operation.description} />}
           </p>
           {more?.((values) => say({ ...said, ...values }))}
-          <Asked fields={asked} {...{ required, fill, said, say }} issues={(plan?.ok === false ? plan.problem : problem)?.issues ?? []} />
+          <Asked
+            fields={asked}
+            {...{ required: needed, fill, said, say }}
+            issues={(plan?.ok === false ? plan.problem : problem)?.issues ?? []}
+          />
           <section class="plan" aria-label="Preview" aria-live="polite">
-            {plan === undefined && <p class="quiet">{missing || "Loading the preview …"}</p>}
+            {plan === undefined && <p class="quiet">{missing || (earlyOf === of ? EARLY : "Loading the preview …")}</p>}
             {refused !== null && <p class="problem">{refused}</p>}
             {plan?.ok && operation.hasDryRun && show(plan.data, values)}
             {plan?.ok === false && (
@@ -241,6 +250,7 @@ function Act(props: ActProps) {
       {operation && (
         <form
           class="reason"
+          noValidate
           onSubmit={(event) => {
             event.preventDefault();
             void confirm();
@@ -250,7 +260,13 @@ function Act(props: ActProps) {
             Reason (kept in the audit)
             <input ref={reason} type="text" maxLength={500} required autocomplete="off" readOnly={before !== undefined} />
           </label>
-          <button class={lasting ? "main danger" : "main"} type="submit" disabled={isActing || !plan?.ok || refused !== null}>
+          {/* A disabled button would ignore Enter without a word. */}
+          <button
+            type="submit"
+            class={lasting ? "main danger" : "main"}
+            disabled={isActing || (plan && !plan.ok) || refused !== null}
+            aria-disabled={!plan}
+          >
             {lasting && <Icon name="warning" />}
             {exactly ?? verb}
           </button>
@@ -273,9 +289,9 @@ interface AskedProps {
   issues: readonly { path: string; message: string }[];
 }
 
-/** The fields of an action. Optional fields without an initial value are folded, except booleans. */
+/** The fields of an action. Optional fields without an initial value are folded, except booleans that are true by default. */
 function Asked({ fields, required, fill, said, say, issues }: AskedProps) {
-  const isFolded = ([name, { type }]: [string, Schema]) => !required.includes(name) && type !== "boolean" && !(name in fill);
+  const isFolded = ([name, one]: [string, Schema]) => !required.includes(name) && one.default !== true && !(name in fill);
   const told = { issues: new Map(issues.map(({ path, message }) => [path, message])), isAll: true };
   const draw = (some: [string, Schema][]) => {
     const properties = Object.fromEntries(some);
@@ -322,6 +338,7 @@ function firstField(reason: HTMLInputElement | null): HTMLElement | null {
   return [...fields].find((one) => one.value === "" && one.checkVisibility()) ?? reason;
 }
 
+const EARLY = "The request was not sent: the preview is still loading. Confirm again when it is shown.";
 const LOOK_BEHIND_MS = 250;
 
 /**

@@ -75,7 +75,7 @@ function resolutionOf(doubt: Doubt, verb: DoubtVerb, word: string, follows: stri
     about: item ? `${step} [${item}]` : step,
     at: `/v1/effects/:key/${verb}`,
     param: { key },
-    fill: isAsked ? { output: isKnown ? answered.output : null } : {},
+    fill: isAsked ? { output: isKnown ? answered.output : undefined } : {},
     more: (set) => (
       <>
         <p>{follows}</p>

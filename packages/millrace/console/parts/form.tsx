@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { choicesOf, controlFor, exampleOf, isNullable, itemsOf, opened, type Schema, wordsOf } from "../data/schema.ts";
+import { choicesOf, controlFor, exampleOf, helpOf, isNullable, itemsOf, opened, type Schema } from "../data/schema.ts";
 import { jsonText, Written, writtenJson, writtenNumber } from "../data/written.ts";
 import { Button } from "./page.tsx";
 import { exact, instant, Quiet, timeZone } from "./text.tsx";
@@ -52,7 +52,8 @@ export function Fields({ schema, value, set, path = "", told }: FieldsProps) {
 }
 
 function Field(given: FieldProps) {
-  const { name, schema, path, told, isRequired, value } = given;
+  const { schema, path, told, isRequired, value } = given;
+  const name = given.name.replaceAll("_", " ");
   // The control is chosen only once, so that it does not change while the user types.
   const [control] = useState(() => controlFor(schema, value));
   const [isTouched, touch] = useState(false);
@@ -62,7 +63,7 @@ function Field(given: FieldProps) {
   };
   const said = told.isAll || isTouched ? [...told.issues].find(([at]) => at === path || at.startsWith(`${path}.`))?.[1] : undefined;
   const issue = value instanceof Written && control === "number" ? (value.wrong ?? said) : said;
-  const props = { ...given, set, issue };
+  const props = { ...given, name, set, issue };
   if (control === "json") return <AnyJson {...props} />;
   if (control === "check") {
     const isSet = value === undefined ? opened(schema).default === true : value === true;
@@ -107,11 +108,14 @@ function Field(given: FieldProps) {
   );
 }
 
+/** The help for a field. Its control shows the type, except for JSON. */
 function Hint({ schema, isRequired }: Pick<FieldProps, "schema" | "isRequired">) {
-  const zone = controlFor(schema, undefined) === "time" ? `, in the zone ${timeZone()}` : "";
+  const control = controlFor(schema, undefined);
+  const help = helpOf(control === "choice" || control === "check" ? { ...schema, default: undefined } : schema);
+  const said = [!isRequired && "optional", control === "json" && "JSON", control === "time" && `time zone ${timeZone()}`, help];
   return (
     <span class="quiet form-hint">
-      <Marked text={wordsOf(schema, isRequired) + zone} />
+      <Marked text={said.filter(Boolean).join(" · ")} />
     </span>
   );
 }
@@ -174,6 +178,7 @@ const SHORT = 200;
 function Control({ control, schema, value, set, isRequired, issue }: ControlProps & { control: string }) {
   const said = opened(schema);
   const wrong = issue !== undefined || undefined;
+  const mayLack = !isRequired && said.default === undefined;
   const { pattern, format, maxLength = Number.POSITIVE_INFINITY } = said;
   const [isLong] = useState(() => String(value).includes("\n") || !(pattern || format || maxLength <= SHORT));
   if (control === "choice")
@@ -183,10 +188,10 @@ function Control({ control, schema, value, set, isRequired, issue }: ControlProp
         value={JSON.stringify(value) ?? ""}
         onChange={({ currentTarget: { value: text } }) => set(text === "" ? undefined : JSON.parse(text))}
       >
-        {(!isRequired || value === undefined) && <option value="">{isRequired ? "choose" : "leave it out"}</option>}
+        {(value === undefined || mayLack) && <option value="">{isRequired ? "choose" : "leave it out"}</option>}
         {(said.enum ?? [true, false]).map((one) => (
           <option key={JSON.stringify(one)} value={JSON.stringify(one)}>
-            {one === true ? "yes" : one === false ? "no" : String(one)}
+            {one === true ? "yes" : one === false ? "no" : String(one).replaceAll("_", " ")}
           </option>
         ))}
       </select>
@@ -218,11 +223,10 @@ function Control({ control, schema, value, set, isRequired, issue }: ControlProp
 }
 
 function AnyJson({ name, schema, value, set, isRequired, issue }: ControlProps) {
-  const label = [name, isRequired ? "" : "optional", "JSON", wordsOf(schema)].filter(Boolean).join(" · ");
   return (
     <>
       <JsonField
-        label={label}
+        label={[name, " ", <Hint key="hint" schema={{ description: helpOf(schema) }} isRequired={isRequired} />]}
         text={value === undefined ? "" : jsonText(value, "  ")}
         change={(text) => set(text.trim() === "" ? undefined : writtenJson(text))}
         mayBeEmpty
@@ -259,7 +263,7 @@ export function Check({ label, isSet, set }: CheckProps) {
 }
 
 interface JsonFieldProps {
-  label: string;
+  label: ComponentChildren;
   text: string;
   change: (text: string) => void;
   mayBeEmpty?: boolean;
@@ -269,7 +273,7 @@ export function JsonField({ label, text, change, mayBeEmpty = false }: JsonField
   const { wrong } = writtenJson(text);
   return (
     <label class="field">
-      {label}
+      <span>{label}</span>
       <textarea class="code" value={text} spellcheck={false} onInput={(event) => change(event.currentTarget.value)} />
       {wrong && !(mayBeEmpty && text.trim() === "") && <span class="wrong">{wrong}</span>}
     </label>

@@ -5,6 +5,7 @@ import type { Problem } from "../data/problem.ts";
 import { may, session } from "../data/session.ts";
 import type * as Data from "../data/use-data.ts";
 import { hrefOf, Link, useWalk } from "../frame/router.tsx";
+import { Ago, GAPS, hasGaps } from "./text.tsx";
 
 export interface ListProps<Row> {
   pages: Data.Pages<Row>;
@@ -163,11 +164,13 @@ interface ButtonProps {
   /** `main` is the most useful action of a screen, and `danger` cannot be undone. */
   class?: string | undefined;
   label?: string;
+  /** Runs before a press, when the user points at the button or focuses it. */
+  aim?: () => unknown;
 }
 
-export function Button({ press, children, label, ...rest }: ButtonProps) {
+export function Button({ press, aim, children, label, ...rest }: ButtonProps) {
   return (
-    <button {...rest} type="button" onClick={() => void press()} aria-label={label}>
+    <button {...rest} type="button" onClick={() => void press()} onPointerEnter={aim} onFocus={aim} aria-label={label}>
       {children}
     </button>
   );
@@ -195,6 +198,21 @@ export function LinkTo({ to, of, title = of }: { to: string; of: ComponentChildr
     <Link to={to} title={typeof title === "string" ? title : undefined}>
       <bdi>{of}</bdi>
     </Link>
+  );
+}
+
+/** The common cause of the items of a list. */
+export function CauseOf({ says, facts, of }: { says: string; facts: readonly string[]; of: { first_at: string; last_at: string } }) {
+  return (
+    <section aria-label="The cause">
+      <p class="cause" data-tone="red">
+        <bdi>{says}</bdi>
+      </p>
+      <p class="quiet">
+        {facts.map((one) => [<bdi key={one}>{one}</bdi>, " · "])}
+        first <Ago at={of.first_at} />, last <Ago at={of.last_at} />. {hasGaps(says) && GAPS}
+      </p>
+    </section>
   );
 }
 

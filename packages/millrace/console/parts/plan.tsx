@@ -1,5 +1,5 @@
 import { Status, type Tone } from "./status.tsx";
-import { exact } from "./text.tsx";
+import { exact, onThePage } from "./text.tsx";
 
 export interface Plan {
   refused: string | null;
@@ -38,7 +38,7 @@ export function EffectPlan({ plan: { refused, follows, from, note, effects, runn
   return (
     <>
       {refused === null && (follows || from) && <p>{follows?.replaceAll(ISO_TIME, exact) ?? `It starts at ${from}.`}</p>}
-      {note && <p>{note}</p>}
+      {note && <p>{onThePage(note)}</p>}
       {running !== undefined && (
         <p class="quiet">
           Among your tenant's newest instances: {running.toLocaleString()} in progress, {waiting?.toLocaleString()} not started.

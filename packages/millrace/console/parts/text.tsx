@@ -128,6 +128,15 @@ export function withoutIds(sentence: string): string {
   return sentence.replaceAll(/\b[0-9a-f]{32}\b/g, shortId);
 }
 
+/** A note on the message of a cause, in which placeholders replace the parts that differ. */
+export const GAPS = '# and "…" replace parts that differ.';
+export const hasGaps = (message = "") => /#|"…"/.test(message);
+
+/** Replaces the API's way to correct an output by the place of the button on the page. */
+export function onThePage(sentence: string): string {
+  return sentence.replace(/ \(POST \S+\/confirm\)/, " under Effects");
+}
+
 export function Id({ id }: { id: string }) {
   const [isCopied, setCopied] = useState(false);
   const copy = async () => {

@@ -25,8 +25,8 @@ export function bulkOf(word: string, verbs: readonly string[], meant: Meant): De
     at: "/v1/bulk-actions",
     given: { ...meant, ...(verbs.length === 1 && { verb: first }) },
     fill: { verb: first },
-    shape: ({ verb, undo, ramp, rate_per_second, stop_at_error_rate, settle_within_seconds }) => ({
-      verb: { ...verb, enum: [...verbs] },
+    shape: ({ undo, ramp, rate_per_second, stop_at_error_rate, settle_within_seconds }) => ({
+      verb: { enum: [...verbs] },
       ...(verbs.includes("cancel") && { undo: { ...undo, default: true } }),
       ...({ ramp, rate_per_second, stop_at_error_rate, settle_within_seconds } as Record<string, Schema>),
     }),

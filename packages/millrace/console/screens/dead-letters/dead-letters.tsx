@@ -5,7 +5,7 @@ import { useCause, useList } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, usePlace } from "../../frame/router.tsx";
 import { ActButtons, useActs } from "../../parts/act.tsx";
-import { LinkTo, Views } from "../../parts/page.tsx";
+import { CauseOf, LinkTo, Views } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";
 import { Ago, shortId } from "../../parts/text.tsx";
@@ -18,7 +18,7 @@ const FILTERS = {
   state: { label: "State", options: { replayed: "replayed", skipped: "skipped" }, unset: "open" },
   ...SHARED,
   escalated: { label: "Escalated", options: { true: "yes", false: "no" } },
-  cause: { label: "Cause", isRare: true },
+  cause: { label: "Cause", isRare: true, options: {}, other: "one cause" },
 } as const;
 
 type Filters = { [Name in keyof typeof FILTERS]?: string };
@@ -28,12 +28,14 @@ export function DeadLetters() {
   const filters = useFilters(FILTERS);
   const { queue, reason, type, state, cause, escalated } = filters;
   const shared = { queue, reason, type };
+  const found = useCause("/v1/dead-letters/causes", cause ?? "");
   const isEach = query.has("each") || Boolean(state || cause || escalated);
   const views = { "By cause": hrefOf("dead-letters", shared), "One by one": hrefOf("dead-letters", { ...shared, each: "true" }) };
   return (
     <>
       <h1>Dead letters</h1>
       <Views label="Dead letters" views={views} current={isEach && !cause ? "One by one" : "By cause"} />
+      {found && <CauseOf says={said(found.step, found.message)} facts={factsOf(found)} of={found} />}
       <FilterBar filters={isEach ? FILTERS : SHARED} />
       {isEach ? <Letters filters={filters} /> : <Causes filters={shared as Filters} />}
       {!may("unattributed") && (
@@ -53,6 +55,10 @@ const ABOUT = { about: ["dead_letter", "skipped", "action"] };
 
 const said = (...parts: (string | null)[]) => parts.filter(Boolean).join(": ");
 
+const factsOf = ({ count, reason, message_type: type, queue }: Cause) => [`${count} open`, wordOf(reason), type ?? "no type", queue];
+
+const wordOf = (reason: string) => reason.replaceAll("_", " ");
+
 const ago = { width: "96px", narrow: "88px", isNumber: true } as const;
 const typed = { head: "Type", isMinor: true, cell: ({ message_type: type }: Cause | Letter) => <bdi>{type ?? "none"}</bdi> } as const;
 
@@ -64,13 +70,11 @@ const CAUSE_COLUMNS: readonly Column<Cause>[] = [
     cell: (one) => <LinkTo to={hrefOf("dead-letters", { cause: one.id })} of={said(one.step, one.message)} />,
   },
   { ...typed, width: "1.2fr" },
-  { head: "Reason", width: "1fr", isMinor: true, cell: ({ reason }) => reason.replaceAll("_", " ") },
+  { head: "Reason", width: "1fr", isMinor: true, cell: ({ reason }) => wordOf(reason) },
   { head: "Queue", width: "1.2fr", isMinor: true, cell: ({ queue }) => queue },
   { ...ago, head: "First", isMinor: true, cell: ({ first_at: at }) => <Ago at={at} /> },
   { ...ago, head: "Last", cell: ({ last_at: at }) => <Ago at={at} /> },
 ];
-
-const SETTLED = `curl "${location.origin}/v1/dead-letters?state=replayed" -H "Authorization: Bearer $TOKEN"`;
 
 function Causes({ filters }: { filters: Filters }) {
   const pages = useList("/v1/dead-letters/causes", filters, ABOUT);
@@ -80,8 +84,7 @@ function Causes({ filters }: { filters: Filters }) {
       pages={pages}
       noun={["cause", "causes"]}
       filters={filters}
-      empty="No dead letter of your tenant is open. See settled ones under One by one, or from a terminal:"
-      command={SETTLED}
+      empty="No dead letter of your tenant is open. Settled ones are listed under One by one."
       columns={CAUSE_COLUMNS}
       hrefOf={({ id }) => hrefOf("dead-letters", { cause: id })}
     />
@@ -125,7 +128,6 @@ function Letters({ filters }: { filters: Filters }) {
   const canAct = isOpen && pages.rows && pages.rows.length > 0 && (ids.length > 0 || escalated === undefined);
   return (
     <>
-      {cause && <OfCause id={cause} />}
       {canAct && (
         <p class="acts">
           <ActButtons ask={ask} of={["Replay", "Skip"].map((word) => bulkOf(`${word} ${which} …`, [word.toLowerCase()], meant))} />
@@ -140,33 +142,12 @@ function Letters({ filters }: { filters: Filters }) {
         noun={["dead letter", "dead letters"]}
         {...(pages.more
           ? { empty: "None of the newest 5,000 dead letters matches these filters. Older ones exist." }
-          : {
-              filters,
-              empty: "No dead letter of your tenant is open. Choose a state above to see settled ones, or from a terminal:",
-              command: SETTLED,
-            })}
+          : { filters, empty: "No dead letter of your tenant is open. Choose a state above to see settled ones." })}
         columns={LETTER_COLUMNS}
         hrefOf={({ id }) => hrefOf("dead-letters", id)}
         {...(isOpen && { selected, select })}
       />
       {line}
     </>
-  );
-}
-
-function OfCause({ id }: { id: string }) {
-  const cause = useCause("/v1/dead-letters/causes", id);
-  if (!cause) return null;
-  const { count, message, message_type: type, step, reason, queue, first_at: first, last_at: last } = cause;
-  return (
-    <section aria-label="The cause">
-      <p class="cause" data-tone="red">
-        <bdi>{said(step, message)}</bdi>
-      </p>
-      <p class="quiet">
-        {count} open · {reason.replaceAll("_", " ")} · <bdi>{type ?? "no type"}</bdi> from {queue} · first <Ago at={first} />, last{" "}
-        <Ago at={last} />
-      </p>
-    </section>
   );
 }

@@ -5,7 +5,7 @@ import { type Data, useData } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { ActButtons, useActs } from "../../parts/act.tsx";
 import { Json } from "../../parts/json.tsx";
-import { Button, Code, Facts, Issues, LinkTo, Lost, Pairs, ProblemNote } from "../../parts/page.tsx";
+import { Button, Code, Facts, Issues, LinkTo, Lost, Pairs, ProblemNote, Section } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago, Id, Quiet, Text } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
@@ -42,7 +42,8 @@ function Known({
   const replay = {
     ...({ ...which, at: "/v1/dead-letters/:id/replay" } as const),
     refusal: ({ outcome, why }: ReplayPlan) => (outcome === "refused" || outcome === "settled" ? why : null),
-    show: (plan: ReplayPlan) => <PlanOfReplay plan={plan} came={letter.replay} />,
+    // The dialog shows the reason of a refusal itself.
+    show: (plan: ReplayPlan) => <PlanOfReplay plan={plan.refused ? { ...plan, why: "" } : plan} came={letter.replay} />,
     says: ({ sent, why }: { sent: boolean; why: string }) => (sent ? undefined : why),
   };
   return (
@@ -83,10 +84,11 @@ function Known({
           <Json value={letter.body} label="Message, as JSON" />
           <Withheld isHidden={JSON.stringify(letter.body).includes("[redacted]")} reveal={reveal} />
         </section>
-        <section aria-label="Replay">
-          <h2>{isOpen ? "Preview of a replay" : "Replay"}</h2>
-          <PlanOfReplay plan={letter.replay} came={letter.replay} />
-        </section>
+        {isOpen && (
+          <Section title="Preview of a replay">
+            <PlanOfReplay plan={letter.replay} came={letter.replay} />
+          </Section>
+        )}
       </div>
     </>
   );

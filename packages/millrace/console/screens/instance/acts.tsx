@@ -60,7 +60,7 @@ export function actOn(instance: Acted, verb: Verb, step?: string): Declared {
       return { ...act, about: step, given: { ...(step && { from: step }) } };
     case "skip":
       // An effect that an undo could not undo has no output.
-      return { ...act, about: step, given: stepOf(step ?? ""), fill: hasUndoFailed(instance) ? {} : { output: null } };
+      return { ...act, about: step, given: stepOf(step ?? ""), fill: hasUndoFailed(instance) ? {} : { output: undefined } };
     case "move":
       return { ...act, fill: { run_at: due ?? new Date(timeNow()).toISOString() } };
     default:

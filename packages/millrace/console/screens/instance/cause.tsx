@@ -5,7 +5,7 @@ import { ActButtons, type Ask } from "../../parts/act.tsx";
 import { answersOf, DoubtAnswers, type Follows } from "../../parts/answer.tsx";
 import { Folded, Json } from "../../parts/json.tsx";
 import { Code } from "../../parts/page.tsx";
-import { Ago, Moment, Text } from "../../parts/text.tsx";
+import { Ago, Moment, onThePage, Text } from "../../parts/text.tsx";
 import { type Detail, type Effect, hasUndoFailed, type Question, UNDO_STEP } from "./history.tsx";
 import { labelOf } from "./step.ts";
 
@@ -87,7 +87,7 @@ function Failure({ instance, error, explained }: CauseProps & { error: Failed })
           {step && "; if this step can never succeed, skip it and undo its effect by hand"}.
         </p>
       )}
-      {hint && <p class="beside">{<bdi>{hint}</bdi>}</p>}
+      {hint && <p class="beside">{<bdi>{onThePage(hint)}</bdi>}</p>}
       <p class="beside quiet">
         {status !== undefined && `The upstream answered ${status}. `}
         {meant && `${meant.means} ${meant.next} `}

@@ -13,21 +13,8 @@ import { Ago, duration, Id, InstanceName, Moment, Quiet } from "../../parts/text
 import type { ScreenProps } from "../screen.ts";
 import { actOn, InstanceActs } from "./acts.tsx";
 import { Cause, OpenDoubt, OpenQuestion } from "./cause.tsx";
-import {
-  type Detail,
-  type Effect,
-  History,
-  hasUndoFailed,
-  type Message,
-  MOST_CHILDREN,
-  OVER,
-  type Run,
-  runsOf,
-  type Step,
-  UNDO_STEP,
-  type Whole,
-  wholeInstance,
-} from "./history.tsx";
+import type { Detail, Effect, Message, Run, Step, Whole } from "./history.tsx";
+import { History, hasUndoFailed, MOST_CHILDREN, OVER, runsOf, UNDO_STEP, wholeInstance } from "./history.tsx";
 import "./instance.css";
 import { labelOf, tookOf } from "./step.ts";
 import { ShownProgress, Timeline } from "./timeline.tsx";
@@ -162,16 +149,7 @@ function stepsOfWhich({ undo }: Detail, runs: readonly Run[]): string {
 }
 
 function FactsOf({ whole: { instance, steps }, runs }: { whole: Whole; runs: readonly Run[] }) {
-  const {
-    id,
-    accepted_at: accepted,
-    correlation_id: job,
-    status,
-    due_at: begins,
-    must_end_by: due,
-    idempotency_key: key,
-    parent,
-  } = instance;
+  const { id, accepted_at: accepted, correlation_id: job, status, due_at: begins, must_end_by: due, parent } = instance;
   const { took, waited } = tookOf(instance, steps, runs);
   const run = runs.at(-1)?.number;
   const waits = waited >= WORTH_SAYING_MS ? `, ${duration(waited)} of it waiting` : "";
@@ -190,7 +168,7 @@ function FactsOf({ whole: { instance, steps }, runs }: { whole: Whole; runs: rea
           </Link>
         )),
         instance.version > 1 && `version ${instance.version}`,
-        ["key ", <Id key="key" id={key} />],
+        ["key ", <Id key="key" id={instance.idempotency_key} />],
         ["id ", <Id key="id" id={id} />],
         status === "accepted" && begins && ["due ", <Moment key="due" at={begins} />],
         due && ["must end by ", <Moment key="end" at={due} />],
@@ -287,7 +265,9 @@ const WORTH_SAYING_MS = 1000;
  * `running`, and a stopped instance as `complete`.
  */
 function Platform({ instance: { status, platform_status: platform } }: { instance: Detail }) {
-  const usual = OVER.has(status) ? ["complete", "errored", "terminated"] : ["queued", "running", "waiting"];
+  // A delayed command has no run on the platform yet.
+  const open = ["queued", "running", "waiting", ...(status === "accepted" ? ["unknown"] : [])];
+  const usual = OVER.has(status) ? ["complete", "errored", "terminated"] : open;
   const isUsual = platform === status || (status !== "errored" && status !== "complete" && usual.includes(platform));
   return isUsual ? null : <span class="quiet">platform status: {platform}</span>;
 }

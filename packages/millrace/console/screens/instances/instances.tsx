@@ -8,7 +8,7 @@ import { useCause, useData, useList } from "../../data/use-data.ts";
 import { FilterBar, SINCE, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { ActButtons, useActs } from "../../parts/act.tsx";
-import { Empty, LinkTo, NothingSent } from "../../parts/page.tsx";
+import { CauseOf, Empty, LinkTo, NothingSent } from "../../parts/page.tsx";
 import { InstanceStatus, Status, StatusNotes } from "../../parts/status.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";
 import { Ago, duration, exact, Moment } from "../../parts/text.tsx";
@@ -34,7 +34,7 @@ const FILTERS = {
   tag: { label: "Tag" },
   since: { label: "Since", options: SINCE },
   parent: { label: "Parent", isRare: true },
-  cause: { label: "Cause", isRare: true, options: {} },
+  cause: { label: "Cause", isRare: true, options: {}, other: "one cause" },
   overdue: { label: "Overdue", options: { true: "yes" }, isRare: true },
 } as const;
 
@@ -97,13 +97,11 @@ export function Instances() {
   const columns = useMemo(() => (isActable ? delayedColumns(acts) : COLUMNS), [isActable]);
   const isFiltered = Object.keys(filters).length > 0;
   const cause = useCause("/v1/instances/causes", filters.cause ?? "");
-  // The filter shows the message of a cause instead of the cause's id.
-  const shown = { ...FILTERS, cause: { ...FILTERS.cause, options: filters.cause ? { [filters.cause]: cause ? said(cause) : "one" } : {} } };
   return (
     <>
       <h1>Instances</h1>
-      {cause && <OfCause cause={cause} />}
-      <FilterBar filters={shown} />
+      {cause && <CauseOf says={`${cause.step ?? cause.code}: ${cause.message}`} facts={factsOf(cause)} of={cause} />}
+      <FilterBar filters={FILTERS} />
       {!filters.cause && !filters.parent && !filters.overdue && !filters.standing && <ByStatus filters={filters} />}
       <InstancesButton filters={filters} isOffered={!filters.parent && (pages.rows?.length ?? 0) > 0} />
       {isActable && line}
@@ -184,21 +182,6 @@ function ByStatus({ filters }: { filters: Readonly<Record<string, string | undef
 
 type Cause = Item<"/v1/instances/causes">;
 
-const said = ({ step, code, message }: Cause) => `${step ?? code}: ${message}`;
-
-function OfCause({ cause }: { cause: Cause }) {
-  const { count, workflow, code, first_at: first, last_at: last } = cause;
-  return (
-    <section aria-label="The cause">
-      <p class="cause" data-tone="red">
-        <bdi>{said(cause)}</bdi>
-      </p>
-      <p class="quiet">
-        {count.toLocaleString()} errored · {workflow} · {code} · first <Ago at={first} />, last <Ago at={last} />.
-        {/#|"…"/.test(cause.message) && " # and “…” replace parts that differ."}
-      </p>
-    </section>
-  );
-}
+const factsOf = ({ count, workflow, code }: Cause) => [`${count.toLocaleString()} errored`, workflow, code.replaceAll("_", " ")];
 
 const FURTHER = "None of the newest 50,000 instances matches these filters. Older instances exist.";

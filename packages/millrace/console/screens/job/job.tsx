@@ -173,10 +173,12 @@ function Summary({ job, isNamed, data: { summary } }: { job: string; isNamed: bo
 const SIZE = { width: 184, height: 40, gapX: 64, gapY: 8 } as const;
 const LETTERS = 24;
 
+const IN_BOXES: ReadonlySet<Knot["kind"]> = new Set(["instance", "dead_letter"]);
+
 function saying({ kind, count, statuses, subject }: Knot): string {
   if (kind === "counted") return "only counted";
   const words = statuses.map(([word, of]) => (count > 1 ? `${of} ${word.replaceAll("_", " ")}` : word.replaceAll("_", " ")));
-  return [...words, ...(count === 1 && kind === "instance" && subject ? [subject] : [])].join(" · ");
+  return [...words, ...(count === 1 && IN_BOXES.has(kind) && subject ? [subject] : [])].join(" · ");
 }
 
 const nameOf = ({ label, count }: Knot) => (count > 1 ? `${count.toLocaleString()} × ${label}` : label);
@@ -200,7 +202,7 @@ function Thing({ knot }: { knot: Knot }) {
   const [name, said] = [nameOf(knot), saying(knot)];
   const tone = worstOf(knot);
   const { width, height } = SIZE;
-  const isBox = knot.kind === "instance" || knot.kind === "dead_letter";
+  const isBox = IN_BOXES.has(knot.kind);
   return (
     <Link to={knot.href} tabindex={-1} class={isBox ? "thing box" : "thing"} data-tone={tone}>
       <title>{[knot.kind === "dead_letter" ? `dead letter of ${name}` : name, said].join("\n")}</title>
@@ -240,7 +242,7 @@ const COLUMNS: readonly Column<Knot>[] = [
       <span class="twig" style={{ "--depth": Math.min(depth, DEEPEST) }}>
         <span class="unseen">level {depth + 1}: </span>
         {KINDS[kind] && <span class="quiet">{KINDS[kind]} </span>}
-        {kind === "instance" || kind === "dead_letter" ? <Link to={href}>{label}</Link> : label}
+        {IN_BOXES.has(kind) ? <Link to={href}>{label}</Link> : label}
         {count > 1 && <span class="quiet"> × {count.toLocaleString()}</span>}
       </span>
     ),

@@ -10,7 +10,7 @@ import { ruleOf } from "../../parts/alert-words.ts";
 import { answersOf, type Question } from "../../parts/answer.tsx";
 import { Item, LinkTo, Loaded, ProblemNote, Section } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
-import { Ago, Text, withoutIds } from "../../parts/text.tsx";
+import { Ago, GAPS, hasGaps, Text, withoutIds } from "../../parts/text.tsx";
 import { counted, titleOf } from "../actions/words.tsx";
 import { LastHour, readHour } from "./hour.tsx";
 import "./now.css";
@@ -86,8 +86,7 @@ function NeedsList({ kinds, again }: { kinds: readonly ReadKind[]; again: () => 
       </div>
       <p class="quiet">
         {[...new Set(found.map(({ foot }) => foot))]}
-        {found.some(({ needs }) => needs.some(({ message = "" }) => /#|"…"/.test(message))) &&
-          'In error messages, # replaces a number or an id, and "…" replaces a text that differs.'}
+        {found.some(({ needs }) => needs.some(({ message }) => hasGaps(message))) && GAPS}
       </p>
       {line}
     </>
@@ -172,8 +171,9 @@ const KINDS = [
     ...{ word: "dead letter", title: "Dead letters", to: hrefOf("dead-letters") },
     read: () => get("/v1/dead-letters/causes", { query: { limit } }),
     needs: ({ items }) =>
-      items.map(({ id, count, queue, reason, message, first_at: first, last_at: last }) => ({
-        ...{ key: id, count, to: hrefOf("dead-letters", { cause: id }), says: `${queue} · ${reason}: `, message, first, last },
+      items.map(({ id: key, count, queue, reason, message, first_at: first, last_at: last }) => ({
+        ...{ key, count, to: hrefOf("dead-letters", { cause: key }), message, first, last },
+        says: `${queue} · ${reason.replaceAll("_", " ")}: `,
       })),
   }),
   kindOf({

@@ -37,13 +37,7 @@ export function Schedules() {
       </div>
       {name && <FilterBar filters={FILTERS} />}
       {line}
-      <Items
-        pages={pages}
-        noun={["schedule", "schedules"]}
-        command={`curl -X PUT ${location.origin}/v1/schedules/weekly -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
-  -d '{"cron":"0 9 * * 1","command":{"type":"…","payload":{…}},"reason":"…"}'`}
-        empty="No schedules yet. Create one here, or from a terminal:"
-      >
+      <Items pages={pages} noun={["schedule", "schedules"]} empty="No schedules yet.">
         {(one) => <Row key={one.name} schedule={one} {...{ commands, ask }} />}
       </Items>
     </>
@@ -130,9 +124,9 @@ function change(commands: readonly Command[], schedule?: Schedule): Declared {
     fill: { cron, time_zone, command, ...(late_seconds && { late_seconds }) },
     more: (set) => (
       <label class="field">
-        Command
+        Example of a command
         <select onChange={({ currentTarget: { value: type } }) => set({ command: { type, payload: exampleFor(type) } })}>
-          <option value="">as below</option>
+          <option value="">choose</option>
           {commands.map(({ type }) => (
             <option key={type}>{type}</option>
           ))}
