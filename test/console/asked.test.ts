@@ -58,6 +58,9 @@ it("the page of a cancelled instance has no running clock and no primary action,
   expect(await steps.getByText("waiting", { exact: true }).count()).toBe(0);
   await acted(page, "cancel", "called off").waitFor();
   expect(await page.locator("button.main").count()).toBe(0);
+  await page.evaluate("navigator.clipboard.writeText = () => Promise.reject(new Error('not permitted'))");
+  await page.keyboard.press("c");
+  await page.locator(".told").getByText("The browser refused to copy the id.").waitFor();
 });
 
 it("an effect with an unknown outcome is at the top of the page with its three answers; its output is requested, with another instance's output as a sample", async () => {

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { because, press, tabTo } from "./keyboard.ts";
 import { expectFit } from "./look.ts";
-import { inDatabase, person, shop } from "./stage.ts";
+import { forgive, inDatabase, person, shop } from "./stage.ts";
 
 const hexId = () => crypto.randomUUID().replaceAll("-", "");
 
@@ -16,6 +16,12 @@ it("a schedule is created, run and paused, each with a reason; its results are s
   await dialog.getByRole("combobox", { name: "Example of a command" }).selectOption("brand.audit");
   expect(await dialog.getByRole("textbox", { name: /^type/ }).inputValue()).toBe("brand.audit");
   await expectFit(page, "settings-schedule-new");
+  const cron = dialog.getByRole("textbox", { name: /^cron/ });
+  await cron.fill("99 * * * *");
+  await because(page, "every Monday");
+  await dialog.locator(".wrong").getByText("has 99 for the minute: 0 to 59").waitFor();
+  forgive(page, /422/);
+  await cron.fill("0 9 * * 1");
   await because(page, "every Monday");
   await page.getByText("The schedule is stored.").waitFor();
   for (const [name, said] of [

@@ -11,10 +11,10 @@ import { useData, useShown } from "../data/use-data.ts";
 import { jsonText, wrongIn } from "../data/written.ts";
 import { go, hrefOf, Link, useKeys } from "../frame/router.tsx";
 import { Dialog } from "./dialog.tsx";
-import { Fields, Marked } from "./form.tsx";
+import { Fields } from "./form.tsx";
 import { Button, ProblemNote, Reading } from "./page.tsx";
 import { EffectPlan, type Plan } from "./plan.tsx";
-import { clockTime, copied, Icon } from "./text.tsx";
+import { clockTime, copied, Icon, marked } from "./text.tsx";
 
 type Values = Readonly<Record<string, unknown>>;
 
@@ -67,7 +67,7 @@ export function useActs(again: () => void, { id, after }: { id?: string; after?:
     say([sentence, after]);
     again();
   };
-  useKeys(id ? { c: () => void copied(id).then((isCopied) => isCopied && say("Id copied.")) } : {});
+  useKeys(id ? { c: () => void copied(id).then((isCopied) => say(isCopied ? "Id copied." : "The browser refused to copy the id.")) } : {});
   const line = (
     <>
       <div class="told" role="status">
@@ -203,7 +203,7 @@ function Act(props: ActProps) {
         <>
           <p>
             {/* A preview describes the consequences for this item, which the general description would only repeat. */}
-            <strong>{operation.summary}.</strong> {!operation.hasDryRun && <Marked text={operation.description} />}
+            <strong>{operation.summary}.</strong> {!operation.hasDryRun && marked(operation.description)}
           </p>
           {more?.((values) => say({ ...said, ...values }))}
           <Asked

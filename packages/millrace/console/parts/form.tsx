@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { choicesOf, controlFor, exampleOf, helpOf, isNullable, itemsOf, opened, type Schema } from "../data/schema.ts";
 import { jsonText, Written, writtenJson, writtenNumber } from "../data/written.ts";
 import { Button } from "./page.tsx";
-import { exact, instant, Quiet, timeZone } from "./text.tsx";
+import { exact, instant, marked, Quiet, timeZone } from "./text.tsx";
 import "./form.css";
 
 export interface Told {
@@ -86,7 +86,7 @@ function Field(given: FieldProps) {
       ) : (
         <Fields {...{ schema, value, set, path, told }} />
       )}
-      {control !== "group" && issue && <p class="wrong">{issue}</p>}
+      {control !== "group" && issue && <p class="wrong">{marked(issue)}</p>}
     </fieldset>
   ) : (
     // biome-ignore lint/a11y/noLabelWithoutControl: it is in Control
@@ -95,7 +95,7 @@ function Field(given: FieldProps) {
         {name} <Hint {...props} />
       </span>
       <Control {...props} control={control} />
-      {issue && <span class="wrong">{issue}</span>}
+      {issue && <span class="wrong">{marked(issue)}</span>}
     </label>
   );
   if (!isNullable(schema) || opened(schema).enum?.includes(null)) return inner;
@@ -113,16 +113,7 @@ function Hint({ schema, isRequired }: Pick<FieldProps, "schema" | "isRequired">)
   const control = controlFor(schema, undefined);
   const help = helpOf(control === "choice" || control === "check" ? { ...schema, default: undefined } : schema);
   const said = [!isRequired && "optional", control === "json" && "JSON", control === "time" && `time zone ${timeZone()}`, help];
-  return (
-    <span class="quiet form-hint">
-      <Marked text={said.filter(Boolean).join(" · ")} />
-    </span>
-  );
-}
-
-/** A text of the API's document, with code in backticks. */
-export function Marked({ text }: { text: string }) {
-  return <>{text.split("`").map((part, nth) => (nth % 2 === 1 ? <code key={part}>{part}</code> : part))}</>;
+  return <span class="quiet form-hint">{marked(said.filter(Boolean).join(" · "))}</span>;
 }
 
 type ControlProps = FieldProps & { issue: string | undefined };
@@ -231,18 +222,13 @@ function AnyJson({ name, schema, value, set, isRequired, issue }: ControlProps) 
         change={(text) => set(text.trim() === "" ? undefined : writtenJson(text))}
         mayBeEmpty
       />
-      {issue && <p class="wrong">{issue}</p>}
+      {issue && <p class="wrong">{marked(issue)}</p>}
     </>
   );
 }
 
-interface TimeProps {
-  value: unknown;
-  set: (value: string | undefined) => void;
-}
-
 /** A field for a time, shown in the time zone of the page. */
-function Time({ value, set, ...rest }: TimeProps) {
+function Time({ value, set, ...rest }: { value: unknown; set: (value: string | undefined) => void }) {
   const change = (text: string) => set(text === "" ? undefined : new Date(instant(text)).toISOString());
   const text = typeof value === "string" ? exact(value).replace(" ", "T") : "";
   return <input {...rest} type="datetime-local" step="1" value={text} onInput={(event) => change(event.currentTarget.value)} />;

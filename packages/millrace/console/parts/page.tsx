@@ -5,7 +5,7 @@ import type { Problem } from "../data/problem.ts";
 import { may, session } from "../data/session.ts";
 import type * as Data from "../data/use-data.ts";
 import { hrefOf, Link, useWalk } from "../frame/router.tsx";
-import { Ago, GAPS, hasGaps } from "./text.tsx";
+import { Ago, GAPS, hasGaps, marked } from "./text.tsx";
 
 export interface ListProps<Row> {
   pages: Data.Pages<Row>;
@@ -73,7 +73,7 @@ export function ProblemNote({ problem }: { problem: Problem }) {
   return (
     <div class="problem" role="alert">
       <p>
-        <strong>{title}.</strong> {saysTwice ? "" : detail}
+        <strong>{title}.</strong> {!saysTwice && marked(detail)}
       </p>
       {issues.length > 0 && <Issues of={issues} />}
       <p class="quiet">
@@ -91,7 +91,7 @@ export function Issues({ of }: { of: readonly { path: string; message: string }[
     <ul>
       {of.map(({ path, message }) => (
         <li key={`${path} ${message}`}>
-          <code>{path}</code> <bdi>{message}</bdi>
+          <code>{path}</code> <bdi>{marked(message)}</bdi>
         </li>
       ))}
     </ul>

@@ -128,6 +128,9 @@ export function withoutIds(sentence: string): string {
   return sentence.replaceAll(/\b[0-9a-f]{32}\b/g, shortId);
 }
 
+/** Shows the parts of a text of the API that are in backticks as code. */
+export const marked = (text: string) => text.split("`").map((part, nth) => (nth % 2 === 1 ? <code key={nth}>{part}</code> : part));
+
 /** A note on the message of a cause, in which placeholders replace the parts that differ. */
 export const GAPS = '# and "…" replace parts that differ.';
 export const hasGaps = (message = "") => /#|"…"/.test(message);
