@@ -46,12 +46,13 @@ it("a blocked lane shows the cause and the time; the action that keeps its order
     .first()
     .waitFor();
   await row.getByText("held").waitFor();
-  await page.getByText("by lane").waitFor();
+  const queues = page.getByRole("table", { name: "Queues" }).locator("tbody tr");
+  await queues.filter({ hasText: "by lane" }).getByRole("link", { name: "orders", exact: true }).waitFor();
   await expectFit(page, "lanes");
   // If a page has two tables, the keys navigate the first table until the second has the focus.
   await page.locator("main").focus();
   await page.keyboard.press("j");
-  const queue = page.getByRole("table", { name: "Queues" }).locator("tbody tr").first();
+  const queue = queues.first();
   await expect.poll(() => queue.evaluate((one) => one.matches(":focus"))).toBe(true);
   await row.focus();
   await page.keyboard.press("Enter");

@@ -13,7 +13,11 @@ it("a schedule is created, run and paused, each with a reason; its results are s
   await page.getByRole("button", { name: "Create a schedule" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByRole("textbox", { name: /^name/ }).fill("weekly");
-  await dialog.getByRole("combobox", { name: "Example of a command" }).selectOption("brand.audit");
+  const example = dialog.getByRole("combobox", { name: "Example of a command" });
+  await example.selectOption("content.unpublish");
+  const payload = dialog.getByRole("textbox", { name: /^payload/ });
+  expect(JSON.parse(await payload.inputValue())).toMatchObject({ revision: null });
+  await example.selectOption("brand.audit");
   expect(await dialog.getByRole("textbox", { name: /^type/ }).inputValue()).toBe("brand.audit");
   await expectFit(page, "settings-schedule-new");
   const cron = dialog.getByRole("textbox", { name: /^cron/ });

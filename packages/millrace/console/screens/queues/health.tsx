@@ -91,7 +91,7 @@ function columnsFor(items: readonly Queue[], policies: Policies): readonly Colum
 function named({ queue, paused }: Queue) {
   return (
     <>
-      <Link to={hrefOf("catalog", `queue ${bareName(queue)}`)}>{queue}</Link> <PauseMark paused={paused} />
+      <Link to={hrefOf("catalog", `queue ${bareName(queue)}`)}>{bareName(queue)}</Link> <PauseMark paused={paused} />
     </>
   );
 }

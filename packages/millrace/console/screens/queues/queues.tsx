@@ -15,7 +15,7 @@ const STATES = ["held", "blocked", "paused", "retrying", "waiting", "delayed", "
 const LANE_FILTERS = {
   lane: { label: "Lane" },
   state: { label: "State", options: Object.fromEntries(STATES.map((state) => [state, state])) },
-  cause: { label: "Cause", isRare: true },
+  cause: { label: "Cause", isRare: true, options: {}, other: "one cause" },
 } as const;
 
 const RATES = {
@@ -26,15 +26,13 @@ const FILTERS = { ...RATES, ...LANE_FILTERS, ...KEY } as const;
 
 export function Queues() {
   const { minutes, key, ...lanes } = useFilters(FILTERS);
-  const { lane, cause } = lanes;
+  const { lane } = lanes;
   if (lane !== undefined && key !== undefined) return <Lane key={`${lane}/${key}`} lane={lane} name={key} />;
   if (Object.keys(lanes).length > 0)
     return (
       <>
         <h1>Lanes</h1>
-        <FilterBar
-          filters={{ ...LANE_FILTERS, ...(lane && KEY), cause: { ...LANE_FILTERS.cause, options: { [cause ?? ""]: "see below" } } }}
-        />
+        <FilterBar filters={{ ...LANE_FILTERS, ...(lane && KEY) }} />
         <Lanes filters={lanes} />
       </>
     );

@@ -115,7 +115,9 @@ type Command = Answer<"/v1/catalog">["messages"][number];
 /** The action that creates or changes a schedule. Its dialog can fill in the example of a command. */
 function change(commands: readonly Command[], schedule?: Schedule): Declared {
   const { name, cron = "0 9 * * 1", time_zone = timeZone(), late_seconds, command = { type: "", payload: {} } } = schedule ?? {};
-  const exampleFor = (type: string) => exampleOf(commands.find((one) => one.type === type)?.payload_schema as Schema);
+  // The example names a required field without an example value, such as a number.
+  const exampleFor = (type: string) =>
+    JSON.parse(JSON.stringify(exampleOf(commands.find((one) => one.type === type)?.payload_schema as Schema), (_, one) => one ?? null));
   return {
     ...{ verb: schedule ? "Change" : "Create a schedule", at: "/v1/schedules/:name", how: "PUT" },
     ...(name && { about: name, param: { name } }),
