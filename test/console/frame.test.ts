@@ -21,13 +21,15 @@ it("a failing screen shows an instruction, and every other screen continues to w
   forgive(page, /console: TypeError/);
 });
 
-it("the search field keeps its text, opens the results, and shows the query if there is no result", async () => {
+it("the search field keeps its text, opens a result and moves the focus to its screen, and shows the query if there is no result", async () => {
   const ada = await person();
   const command = { type: "brand.audit", payload: { brand: "acme" } };
   for (const name of ["weekly", "daily"])
     await ada.ask("PUT", `/v1/schedules/${name}`, { cron: "0 9 * * 1", command, reason: "to find it" });
   const page = await ada.open();
   await page.getByText("No instance was accepted in the last hour").waitFor();
+  const hasFocus = () => page.locator("main").evaluate((one) => one.matches(":focus"));
+  expect(await hasFocus()).toBe(false);
   const box = page.getByRole("combobox", { name: "Search by any id or key" });
   await box.fill("acme/nothing");
   await page.getByText("Nothing matches acme/nothing.").waitFor();
@@ -47,6 +49,7 @@ it("the search field keeps its text, opens the results, and shows the query if t
   await page.waitForURL(/settings\/schedules\?name=weekly$/);
   await page.getByText("1 schedule", { exact: true }).waitFor();
   expect(await box.inputValue()).toBe("");
+  await expect.poll(hasFocus).toBe(true);
 });
 
 it("the setting for times in UTC applies to all times of the console, and the browser remembers it", async () => {

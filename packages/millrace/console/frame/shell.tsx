@@ -35,6 +35,13 @@ export function Shell() {
     const entry = navigation.current?.querySelector<HTMLElement>("[aria-current]");
     if (entry && navigation.current) navigation.current.scrollLeft = entry.offsetLeft - (width - entry.offsetWidth) / 2;
   }, [current, width]);
+  // A navigation removes the focused link or field: then the focus moves to the new screen.
+  const at = place.path.join("/");
+  const before = useRef(at);
+  useEffect(() => {
+    if (before.current !== at && document.activeElement === document.body) document.getElementById("main")?.focus({ preventScroll: true });
+    before.current = at;
+  }, [at]);
   return (
     <>
       <a class="skip" href="#main">
