@@ -141,7 +141,7 @@ it("K01 a list with a rare subject or workflow checks a limited number of instan
   for (const filter of [
     { subject: "rare" },
     { workflow: "rare" },
-    { subject: "rare", status: "complete" },
+    { subject: "rare", status: "complete" as const },
     { subject: "rare", workflow: "rare" },
     { tag: "all", subject: "rare" },
   ]) {

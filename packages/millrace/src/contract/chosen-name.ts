@@ -12,6 +12,9 @@ export function isDotsAlone(name: string): boolean {
   return DOTS_ALONE.includes(name);
 }
 
+/** Maximum length of an idempotency key. */
+export const MAX_KEY_CHARACTERS = 500;
+
 /** A name chosen by a caller: bounded, without control characters, and valid as a part of a URL. */
 export function chosenName(max: number) {
   return z

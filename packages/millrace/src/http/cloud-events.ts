@@ -1,14 +1,13 @@
 import type { HonoRequest } from "hono";
 import * as z from "zod";
 import { MAX_ADDRESS_CHARACTERS } from "../contract/address-guard.ts";
-import { chosenName } from "../contract/chosen-name.ts";
+import { chosenName, MAX_KEY_CHARACTERS } from "../contract/chosen-name.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { INTAKE_LIMITS } from "../contract/limits.ts";
 import { characterCount } from "../contract/text.ts";
 import type { UntypedRequest } from "../intake/accept/enqueue.ts";
 import { isJsonType, mediaTypeOf, parseWith, readBody } from "./body.ts";
 import { invalidRequest } from "./invalid-request.ts";
-import { MAX_KEY_CHARACTERS } from "./request-headers.ts";
 
 /** Media types of one event (structured mode) and of a list (batched mode). */
 export const CLOUD_EVENT = "application/cloudevents+json";

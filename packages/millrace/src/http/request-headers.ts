@@ -1,10 +1,9 @@
 import type { HonoRequest } from "hono";
 import * as z from "zod";
-import { isDotsAlone, NO_ADDRESS } from "../contract/chosen-name.ts";
+import { isDotsAlone, MAX_KEY_CHARACTERS, NO_ADDRESS } from "../contract/chosen-name.ts";
 import type { SaidTrace } from "../contract/trace.ts";
 import { invalidRequest } from "./invalid-request.ts";
 
-export const MAX_KEY_CHARACTERS = 500;
 /** An idempotency key as a string of RFC 8941: printable ASCII in quotes, with `\` before a quote or a backslash. */
 const QUOTED = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/;
 /** An idempotency key without quotes. An unquoted key has no commas, because a comma joins repeated headers. */

@@ -1,6 +1,8 @@
+import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
+import { KNOWN_NAMES } from "../contract/known-fields.ts";
 import type { MessageDefinition } from "../contract/message.ts";
 import { unpackPayload } from "../contract/payload.ts";
 import { among, andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
@@ -11,26 +13,38 @@ import { keysetPage, type Looked, type Page, type PageRequest, type Position } f
 import { atomically, query, type Row } from "../store/d1/retry.ts";
 import { GOING_ON, INSTANCE_STATUSES, type InstanceStatus, IS_INDEXED_AS_STOPPED, IS_OVERDUE } from "../store/instances/status.ts";
 import { INSTANCE_COLUMNS, type Instance, instanceIn, progressIn, type StepProgress } from "./instance-row.ts";
-import { andStands, type StandingName } from "./standing.ts";
+import { andStands, STANDINGS } from "./standing.ts";
 
-export interface InstanceFilter extends PageRequest {
-  status?: string | undefined;
-  workflow?: string | undefined;
-  version?: number | undefined;
-  subject?: string | undefined;
-  correlation?: string | undefined;
-  tag?: string | undefined;
-  /** Only children of this instance. */
-  parent?: string | undefined;
-  /** Instances accepted at this time or later, in milliseconds since the epoch. */
-  since?: number | undefined;
-  /** Only errored instances of this cause: an id of `listInstanceCauses`. */
-  cause?: string | undefined;
-  /** True: only overdue instances, the latest deadline first. */
-  overdue?: boolean | undefined;
-  /** Only open instances with this activity: `delayed`, `retrying`, `sleeping` or `waiting`. */
-  standing?: StandingName | undefined;
-}
+/** The filter of counts of instances. */
+export const CountFilter = z.object({
+  workflow: z.string().optional().meta({ description: KNOWN_NAMES }),
+  subject: z.string().optional(),
+  correlation: z.string().optional(),
+  tag: z.string().optional().meta({ description: "Instances with this tag." }),
+  since: z.iso
+    .datetime({ offset: true })
+    .transform((time) => Date.parse(time))
+    .optional()
+    .meta({ description: "Accepted at or after this time." }),
+});
+
+export const InstanceFilter = z.object({
+  status: z.enum(INSTANCE_STATUSES).optional(),
+  standing: z.enum(STANDINGS).optional().meta({
+    description:
+      "Only running instances that are delayed (`due_at` in the future), held, retrying, sleeping or waiting, as far as a list has this. The field with that name has the details.",
+  }),
+  ...CountFilter.shape,
+  version: z.int().optional(),
+  parent: z.string().optional().meta({ description: "Children of this instance." }),
+  cause: z.string().optional().meta({ description: "An `id` of `/v1/instances/causes`: errored instances of this cause." }),
+  overdue: z
+    .enum(["true"])
+    .transform(() => true)
+    .optional()
+    .meta({ description: "Only running instances past their `must_end_by`, most recent deadline first." }),
+});
+export type InstanceFilter = z.output<typeof InstanceFilter> & PageRequest;
 
 /**
  * Maximum number of rows that one page scans for a workflow or a subject. An index would cost a written row per instance. With this limit,
@@ -183,12 +197,6 @@ export function whereInstancesOf({ tenantId }: Operator, filter: InstanceFilter 
     AND accepted_at < ${until} ORDER BY accepted_at DESC, instance_id DESC LIMIT ${most}) AND +tenant_id = ${tenantId}`;
 }
 
-export interface StatusCount {
-  status: InstanceStatus;
-  count: number;
-  more: boolean;
-}
-
 /**
  * `MOST_COUNTED`: the maximum count of a status. `COUNTED_FROM`: the maximum number of rows that a count reads, the newest rows of an
  * index.
@@ -196,12 +204,20 @@ export interface StatusCount {
 const MOST_COUNTED = 1_000;
 const COUNTED_FROM = 2_000;
 
+export const StatusCount = z
+  .object({
+    status: z.enum(INSTANCE_STATUSES),
+    count: z.int().max(MOST_COUNTED),
+    more: z.boolean().meta({ description: "True if there are, or may be, more than `count`." }),
+  })
+  .meta({ id: "StatusCount" });
+
 /** Counts the tenant's instances by status, up to 1,000 per status. Each index is read once. */
 export async function countInstances(
   { DB }: EngineEnv,
   by: Operator,
-  filter: Pick<InstanceFilter, "workflow" | "subject" | "correlation" | "tag" | "since">,
-): Promise<StatusCount[]> {
+  filter: z.output<typeof CountFilter>,
+): Promise<z.infer<typeof StatusCount>[]> {
   const { correlation, tag, since = 0 } = filter;
   const stopped = INSTANCE_STATUSES.filter((status) => status !== "complete" && !GOING_ON.has(status)).map((status) => [status]);
   const isOfOneIndex = correlation !== undefined || tag !== undefined;

@@ -31,15 +31,17 @@ export function signedFingerprint({ MILLRACE_KEY }: Pick<EngineEnv, "MILLRACE_KE
   return signed(MILLRACE_KEY, "fingerprint", tenantId, fingerprint.slice(0, STORED_CHARACTERS));
 }
 
+export const holderStatus = z.enum([...INSTANCE_STATUSES, "pruned", "archived", "stated"]);
+
 /** The holder of a key: an instance, the tombstone of a pruned one, or an event from outside. */
-export const KeyHolder = z
+const KeyHolder = z
   .object({
     kind: z
       .enum(["instance", "tombstone", "event"])
       .meta({ description: "`tombstone`: the remaining record of the key of a pruned instance." }),
     id: z.string().meta({ description: "The id of the instance (also of a pruned one) or of the event." }),
     name: z.string().meta({ description: "The workflow or the event type. Each workflow and each event type has its own keys." }),
-    status: z.enum([...INSTANCE_STATUSES, "pruned", "archived", "stated"]).meta({
+    status: holderStatus.meta({
       description: "`archived`: R2 contains the pruned instance, and `GET /v1/instances/{id}` shows it.",
     }),
     correlation_id: z.string().nullable(),
@@ -52,9 +54,9 @@ export const KeyHolder = z
       .meta({ description: "The earliest time at which the key is free again; null while the holder is running." }),
   })
   .meta({ id: "KeyHolder" });
-export type KeyHolder = z.infer<typeof KeyHolder>;
+type KeyHolder = z.infer<typeof KeyHolder>;
 
-export const CapturedUnderKey = z
+const CapturedUnderKey = z
   .object({
     dead_letter_id: z.string(),
     queue: z.string(),
@@ -68,11 +70,17 @@ export const CapturedUnderKey = z
   })
   .meta({ id: "CapturedUnderKey" });
 
-export interface KeyView {
-  holders: KeyHolder[];
-  captured: z.infer<typeof CapturedUnderKey>[];
-  truncated: boolean;
-}
+export const KeyView = z
+  .object({
+    key: z.string(),
+    holders: z.array(KeyHolder),
+    captured: z.array(CapturedUnderKey).meta({
+      description: "The newest 20 dead letters with this key. A refused HTTP request leaves no row.",
+    }),
+    captured_truncated: z.boolean(),
+  })
+  .meta({ id: "Key" });
+type KeyView = z.infer<typeof KeyView>;
 
 const DAY_MS = 86_400_000;
 const MOST_LETTERS = 20;
@@ -82,12 +90,19 @@ const READ_CHARACTERS = 200_000;
 const LETTER = fragment(`id AS dead_letter_id, queue, message_type, reason, state, attempts, first_at, captured_at,
   iif(length(body) <= ${READ_CHARACTERS}, body, NULL) AS body`);
 
-/** Like `findKey`. Errors: `key_not_found` for a key without a holder and a dead letter. */
-export async function describeKey(env: KeyEnv, by: Operator, key: string, names: KnownNames): Promise<KeyView> {
+/** Like `findKey`, with signed fingerprints. Errors: `key_not_found` for a key without a holder and a dead letter. */
+export async function describeKey(env: EngineEnv, by: Operator, key: string, names: KnownNames): Promise<KeyView> {
   const found = await findKey(env, by, key, names);
-  if (found.holders.length + found.captured.length > 0) return found;
-  const said = `No message has the key ${beginning(key, 64)}. If a command derives its key from the payload, search for the derived key, which the instance shows.`;
-  throw new MillraceError("key_not_found", said);
+  if (found.holders.length + found.captured.length === 0) {
+    const said = `No message has the key ${beginning(key, 64)}. If a command derives its key from the payload, search for the derived key, which the instance shows.`;
+    throw new MillraceError("key_not_found", said);
+  }
+  const sign = (fingerprint: string) => signedFingerprint(env, by.tenantId, fingerprint);
+  return {
+    ...found,
+    holders: found.holders.map((one) => ({ ...one, fingerprint: sign(one.fingerprint) })),
+    captured: found.captured.map((one) => ({ ...one, fingerprint: one.fingerprint && sign(one.fingerprint) })),
+  };
 }
 
 type KeyEnv = Pick<EngineEnv, "DB" | "ARCHIVE_AFTER_DAYS">;
@@ -119,7 +134,7 @@ export async function findKey(env: KeyEnv, { tenantId }: Operator, key: string, 
   const captured = [...found.letters, ...found.lettersOfEvents]
     .toSorted((a, b) => Number(b.captured_at) - Number(a.captured_at))
     .map((row) => ({ ...rowOf(CapturedUnderKey, row), fingerprint: fingerprintIn(row.body) }));
-  return { holders, captured: captured.slice(0, MOST_LETTERS), truncated: captured.length > MOST_LETTERS };
+  return { key, holders, captured: captured.slice(0, MOST_LETTERS), captured_truncated: captured.length > MOST_LETTERS };
 }
 
 function instanceHolder(row: Row, archived: number | undefined): KeyHolder {

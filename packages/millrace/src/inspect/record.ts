@@ -1,4 +1,6 @@
+import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
+import { rowOf } from "../contract/row.ts";
 import { sql } from "../contract/sql.ts";
 import { type Answered, answerEventType, asApproval, selectAnswered } from "../signals/approval.ts";
 import type { Operator } from "../store/actions.ts";
@@ -6,30 +8,10 @@ import { namedBatch } from "../store/d1/named.ts";
 import type { RecordedClass } from "../store/inbox/classes.ts";
 import type { Seen } from "../store/inbox/entry.ts";
 import { selectWhole } from "../store/inbox/read.ts";
-import type { InstanceStatus } from "../store/instances/status.ts";
+import { INSTANCE_STATUSES } from "../store/instances/status.ts";
 import { type StoredStep, storedSteps } from "./history.ts";
 import { unknownInstance } from "./instances.ts";
 import type { Redaction } from "./redaction.ts";
-
-/** The records of the engine and the platform that a replay of a run reads. */
-export interface RunRecord {
-  readonly id: string;
-  readonly workflow: string;
-  readonly version: number;
-  readonly status: InstanceStatus;
-  readonly run: number;
-  readonly envelope: unknown;
-  /** The information that earlier runs stored for later replays, as JSON. */
-  readonly left: string | null;
-  readonly lost: string | null;
-  readonly entries: readonly RecordedEntry[];
-  readonly waits: readonly { name: string; type: string; subject: string; is_over: boolean }[];
-  /** The payloads of the events that the run has received, by the platform's event type. */
-  readonly events: Readonly<Record<string, unknown>>;
-  readonly steps: readonly StoredStep[];
-  /** True if sensitive values are hidden, so that a replay could take another path. */
-  readonly is_redacted: boolean;
-}
 
 /** An inbox entry with its output; `left_out` is 1 for an output that is too large for the record. */
 export interface RecordedEntry extends Omit<Seen, "small"> {
@@ -38,6 +20,31 @@ export interface RecordedEntry extends Omit<Seen, "small"> {
   readonly left_out: number | null;
 }
 
+const RecordedWait = z.object({ name: z.string(), type: z.string(), subject: z.string(), is_over: z.boolean() });
+
+/** An object of the engine, which the API documents without its fields. */
+const internal = <Of>() => z.looseObject({}) as unknown as z.ZodType<Of>;
+
+/** The records of the engine and the platform that a replay of a run reads. */
+export const RunRecord = z
+  .object({
+    id: z.string(),
+    workflow: z.string(),
+    version: z.int(),
+    status: z.enum(INSTANCE_STATUSES),
+    run: z.int(),
+    envelope: z.looseObject({}).meta({ description: "The message of the instance." }),
+    left: z.string().nullable().meta({ description: "The state that earlier runs left to later replays, as JSON." }),
+    lost: z.string().nullable().meta({ description: "The steps without a record after a restore of the database, as JSON." }),
+    entries: z.array(internal<RecordedEntry>()).meta({ description: "The recorded effects, with their order and outputs." }),
+    waits: z.array(RecordedWait),
+    events: z.looseObject({}).meta({ description: "The received events and answers." }),
+    steps: z.array(internal<StoredStep>()).meta({ description: "The steps of the platform, with their outputs." }),
+    is_redacted: z.boolean().meta({ description: "True if sensitive values are hidden, so that a replay could take another path." }),
+  })
+  .meta({ id: "RunRecord" });
+export type RunRecord = z.infer<typeof RunRecord>;
+
 /** Maximum length of an output in a record, in characters. */
 const MOST_CHARACTERS = 65_536;
 
@@ -45,7 +52,7 @@ const MOST_CHARACTERS = 65_536;
 export async function recordOf(env: EngineEnv, by: Operator, id: string, redaction: Redaction): Promise<RunRecord> {
   const { instance, entries, waits, answered } = await namedBatch(env.DB, {
     instance: sql`
-      SELECT workflow, version, status, run, envelope, caught, lost
+      SELECT id, workflow, version, status, run, envelope, caught AS left, lost
       FROM millrace_instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`,
     entries: selectWhole(id, MOST_CHARACTERS),
     waits: sql`
@@ -56,20 +63,17 @@ export async function recordOf(env: EngineEnv, by: Operator, id: string, redacti
   const [row] = instance;
   if (row === undefined) throw unknownInstance(id);
   const hide = (await redaction.ofInstances(env, by, [id]))(id);
-  const { workflow, version, status, run, caught: left = null, lost = null } = row as unknown as RecordedRun;
   const envelope = JSON.parse(String(row.envelope ?? "null"));
   const known = {
-    ...{ id, workflow, version, status, run, envelope, left, lost },
+    ...(row as unknown as Pick<RunRecord, "id" | "workflow" | "version" | "status" | "run" | "left" | "lost">),
+    envelope,
     entries: entries as unknown as RecordedEntry[],
-    waits: waits.map(({ name, type, subject, is_over }) => ({
-      ...{ name: String(name), type: String(type), subject: String(subject) },
-      is_over: is_over === 1,
-    })),
+    waits: waits.map((wait) => rowOf(RecordedWait, wait)),
     events: Object.fromEntries([
       ...waits.flatMap(({ event_type, envelope: event }) => (event ? [[String(event_type), JSON.parse(String(event))]] : [])),
       ...(answered as unknown as Answered[]).map((one) => [answerEventType(one.id), asApproval(one)]),
     ]),
-    steps: (await storedSteps(env, workflow, id)).map(shortened),
+    steps: (await storedSteps(env, String(row.workflow), id)).map(shortened),
   };
   const shown = hide({
     ...known,
@@ -77,8 +81,6 @@ export async function recordOf(env: EngineEnv, by: Operator, id: string, redacti
   });
   return { ...shown, is_redacted: JSON.stringify(shown) !== JSON.stringify(known) };
 }
-
-type RecordedRun = Pick<RunRecord, "workflow" | "version" | "status" | "run"> & { caught?: string | null; lost?: string | null };
 
 /** Replaces an output that is too large for the record by `{ left_out: true }`. */
 function shortened(step: StoredStep): StoredStep {

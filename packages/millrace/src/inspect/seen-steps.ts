@@ -1,18 +1,22 @@
+import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { fragment, sql } from "../contract/sql.ts";
 import type { Operator } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
-import type { RecordedClass } from "../store/inbox/classes.ts";
+import { RECORDED_CLASSES, type RecordedClass } from "../store/inbox/classes.ts";
 
 export const SEEN_INSTANCES = 200;
 const READ_ENTRIES = 50;
 
 /** Steps and messages of a workflow's newest instances. A workflow's steps are unknown until its code has run. */
-export interface Seen {
-  readonly steps: { readonly name: string; readonly class: RecordedClass }[];
-  readonly emits: { readonly kind: Envelope["kind"]; readonly type: string }[];
-}
+export const Seen = z.object({
+  steps: z
+    .array(z.object({ name: z.string(), class: z.enum(RECORDED_CLASSES) }))
+    .meta({ description: "Observed steps with an effect, each with its effect class." }),
+  emits: z.array(z.object({ kind: z.enum(["command", "event"]), type: z.string() })).meta({ description: "Observed emitted messages." }),
+});
+type Seen = z.infer<typeof Seen>;
 
 const ENTRIES = fragment(`(SELECT step, class, position, messages FROM millrace_inbox
   WHERE millrace_inbox.instance_id = i.id LIMIT ${READ_ENTRIES})`);

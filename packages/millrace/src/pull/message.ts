@@ -1,3 +1,4 @@
+import { MAX_KEY_CHARACTERS } from "../contract/chosen-name.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { assertFewItems, byteLength } from "../contract/limits.ts";
 import { jsonOf } from "../contract/plain.ts";
@@ -57,7 +58,6 @@ export interface Leased {
 const MAX_PULL_BODY_BYTES = 128_000;
 export const MAX_PULL_BATCH = 100;
 const MAX_BATCH_BYTES = 256_000;
-const MAX_KEY_CHARACTERS = 500;
 
 /** Checks and serialises a batch. Errors: `payload_too_large` and `invalid_payload`, with the position of the refused message. */
 export function postedBatch<Body>(queue: string, messages: readonly PullMessage<Body>[]): Posted[] {

@@ -2,7 +2,7 @@ import type { HonoRequest } from "hono";
 import * as z from "zod";
 import { assertMayAsk, assertMayState } from "../../access/may-ask.ts";
 import { MAX_ADDRESS_CHARACTERS } from "../../contract/address-guard.ts";
-import { chosenName } from "../../contract/chosen-name.ts";
+import { chosenName, MAX_KEY_CHARACTERS } from "../../contract/chosen-name.ts";
 import { tagsSchema } from "../../contract/envelope.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
@@ -29,7 +29,7 @@ import type { Caller } from "../env.ts";
 import { invalidRequest } from "../invalid-request.ts";
 import { type Asked, needs, operation } from "../operation.ts";
 import { ProblemSchema, problemOf } from "../problem.ts";
-import { idempotencyKey, MAX_KEY_CHARACTERS, traceHeadersSchema, traceOf } from "../request-headers.ts";
+import { idempotencyKey, traceHeadersSchema, traceOf } from "../request-headers.ts";
 
 const schema_version = z.int().min(1).optional().meta({ description: "The version of the payload. Default: the current one." });
 const causation_id = chosenName(300).optional().meta({ description: "What caused this." });

@@ -1,21 +1,17 @@
 import * as z from "zod";
-import { chosenName } from "../../contract/chosen-name.ts";
 import { inDevelopment } from "../../contract/development.ts";
 import { durationMs } from "../../contract/duration.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
 import { laneIn } from "../../contract/queue.ts";
-import { checkMessage } from "../../inspect/check-message.ts";
-import { SEEN_INSTANCES, type Seen, seenSteps } from "../../inspect/seen-steps.ts";
+import { CheckedMessage, checkMessage, MessageDraft } from "../../inspect/check-message.ts";
+import { SEEN_INSTANCES, Seen, seenSteps } from "../../inspect/seen-steps.ts";
 import { asRefusal } from "../../intake/accept/enqueue.ts";
-import { RECORDED_CLASSES } from "../../store/inbox/classes.ts";
-import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { messagesIn, queuesIn } from "../../topology/described.ts";
 import { jsonSchema } from "../body.ts";
 import { needs, operation } from "../operation.ts";
 import { ProblemSchema, problemOf } from "../problem.ts";
-import { MAX_KEY_CHARACTERS } from "../request-headers.ts";
 
 const KINDS = ["command", "event"] as const;
 
@@ -72,10 +68,7 @@ const WorkflowSchema = z
     on: z.object({ kind: z.enum(KINDS), type: z.string() }).meta({ description: "The command or event that starts it." }),
     deadline_seconds: z.number().nullable().meta({ description: "An instance that runs longer is overdue; null without a deadline." }),
     step_mode: z.enum(["platform", "inline"]).meta({ description: "The default step mode." }),
-    steps: z
-      .array(z.object({ name: z.string(), class: z.enum(RECORDED_CLASSES) }))
-      .meta({ description: "Observed steps with an effect, each with its effect class." }),
-    emits: z.array(z.object({ kind: z.enum(KINDS), type: z.string() })).meta({ description: "Observed emitted messages." }),
+    ...Seen.shape,
   })
   .meta({ id: "CatalogWorkflow" });
 
@@ -92,32 +85,9 @@ const CatalogSchema = z
   })
   .meta({ id: "Catalog" });
 
-const draftSchema = z.strictObject({
-  kind: z.enum(KINDS).default("command"),
-  type: z.string().min(1).max(100).meta({ description: "The type of the command or event, such as `content.publish`." }),
-  payload: z.unknown().meta({ description: "The payload, by the schema of the type." }),
-  idempotency_key: chosenName(MAX_KEY_CHARACTERS)
-    .optional()
-    .meta({ description: "Default: the key that the command derives from its payload." }),
-});
-
-const CheckedSchema = z
-  .object({
-    key: z.string().nullable().meta({ description: "The key; null for an event sent without its required `idempotency_key`." }),
-    subject: z.string().nullable(),
-    outcome: z.enum(["new", "repeat", "reused", "refused"]).meta({
-      description: [
-        "`new`: the key is free. `repeat`: the same message was sent before, and a repeat starts nothing.",
-        "`reused`: another payload has the key; the message would be refused. `refused`: the message is not valid.",
-      ].join(" "),
-    }),
-    holder: z
-      .object({ id: z.string(), status: z.enum([...INSTANCE_STATUSES, "pruned", "archived", "stated"]) })
-      .nullable()
-      .meta({ description: "The holder of the key: an instance, the tombstone of one, or an event." }),
-    refused: z.union([ProblemSchema, z.null()]).meta({ description: "The problem that would be returned, if `refused`." }),
-  })
-  .meta({ id: "CheckedMessage" });
+const CheckedSchema = CheckedMessage.extend({
+  refused: z.union([ProblemSchema, z.null()]).meta({ description: "The problem that would be returned, if `refused`." }),
+}).meta({ id: "CheckedMessage" });
 
 type QueueView = z.infer<typeof QueueSchema>;
 type WorkflowView = z.infer<typeof WorkflowSchema>;
@@ -151,11 +121,11 @@ function withObserved(queue: QueueView, workflows: readonly WorkflowView[]): Que
   };
 }
 
-function workflowsIn({ workflows }: Catalog, seen: ReadonlyMap<string, Seen>): WorkflowView[] {
+function workflowsIn({ workflows }: Catalog, seen: ReadonlyMap<string, z.infer<typeof Seen>>): WorkflowView[] {
   return workflows.map(({ name, on: { kind, type }, deadline, steps: step_mode = "platform" }) => {
     const { steps = [], emits = [] } = seen.get(name) ?? {};
     const deadline_seconds = deadline === undefined ? null : durationMs(deadline) / 1000;
-    return { name, on: { kind, type }, deadline_seconds, step_mode, steps: [...steps], emits: [...emits] };
+    return { name, on: { kind, type }, deadline_seconds, step_mode, steps, emits };
   });
 }
 
@@ -183,16 +153,13 @@ export const catalogRoutes = [
     description:
       "Returns the derived key and subject, and the holder of the key. It does not check whether your token may send the message.",
     ...needs("enqueue"),
-    body: draftSchema,
+    body: MessageDraft,
     limits: { maxBytes: INTAKE_LIMITS.maxBytes },
     answer: ["The result of the check", CheckedSchema],
-    async run({ env, by, catalog, body: { idempotency_key: idempotencyKey, ...draft }, context }) {
-      const checked = await checkMessage(env, catalog, by, { ...draft, idempotencyKey }).catch(asRefusal);
-      if (checked instanceof MillraceError) {
-        return { key: null, subject: null, outcome: "refused" as const, holder: null, refused: problemOf(checked, context.var.problems) };
-      }
-      const { holder } = checked;
-      return { ...checked, holder: holder ? { id: holder.id, status: holder.status } : null, refused: null };
+    async run({ env, by, catalog, body, context }) {
+      const checked = await checkMessage(env, catalog, by, body).catch(asRefusal);
+      if (!(checked instanceof MillraceError)) return { ...checked, refused: null };
+      return { key: null, subject: null, outcome: "refused" as const, holder: null, refused: problemOf(checked, context.var.problems) };
     },
   }),
 ];

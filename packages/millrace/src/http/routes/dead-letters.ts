@@ -13,6 +13,7 @@ import {
 import { redactionOf } from "../../inspect/redaction.ts";
 import {
   correctionOf,
+  KnownMessage,
   knownMessage,
   planOf,
   Replayed,
@@ -47,16 +48,7 @@ function hiddenProblem(problem: z.infer<typeof ProblemSchema>, hide: Hide): z.in
 }
 
 const DeadLetterDetail = FullDeadLetter.extend({
-  definition: z
-    .object({
-      type: z.string(),
-      kind: z.enum(["command", "event"]),
-      version: z.int().meta({ description: "The current version of its schema." }),
-      queues: z.array(z.string()),
-      workflow: z.string().nullable().meta({ description: "For a command: the workflow that handles it." }),
-    })
-    .nullable()
-    .meta({ description: "The deployed definition of its type; null if the type is unknown." }),
+  definition: KnownMessage.nullable().meta({ description: "The deployed definition of its type; null if the type is unknown." }),
   replay: ReplayPlanSchema.meta({
     description: "The result of a replay of the unchanged message now, with the issues by the current schema.",
   }),
@@ -104,9 +96,7 @@ export const deadLetters = [
       const letter = await getDeadLetter(env, by, param.id);
       const { body, hide } = (await redactionFor(asked)).letter(letter.queue, letter.body);
       const replay = planView(await planOf(env, catalog, by, letter), context.var.problems, hide);
-      const known = knownMessage(catalog, letter);
-      const definition = known && { ...known, queues: [...known.queues] };
-      return { ...hiddenIn(DeadLetterRow, letter, hide), body, definition, replay };
+      return { ...hiddenIn(DeadLetterRow, letter, hide), body, definition: knownMessage(catalog, letter), replay };
     },
   }),
   operation("post", "/v1/dead-letters/{id}/replay", "replayDeadLetter", "dead-letters replay", {

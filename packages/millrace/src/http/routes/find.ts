@@ -3,7 +3,7 @@ import { hideNothing } from "../../contract/hide.ts";
 import { unknownName } from "../../contract/known-fields.ts";
 import { Collapsed, JobSummary, readJob } from "../../inspect/correlation/job.ts";
 import { JobNode } from "../../inspect/correlation/node.ts";
-import { CapturedUnderKey, describeKey, KeyHolder, signedFingerprint } from "../../inspect/keys.ts";
+import { describeKey, KeyView } from "../../inspect/keys.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
 import type { Finding } from "../../inspect/search/finder.ts";
 import { instanceThatAsks } from "../../inspect/search/finders.ts";
@@ -74,8 +74,8 @@ export const finding = [
     ],
     problems: ["correlation_not_found"],
     async run({ env, by, catalog: { workflows }, engine, param: { id }, query }) {
-      const { summary, nodes, collapsed, next } = await readJob(env, by, id, { ...query, workflows });
-      return { id, summary, items: nodes, collapsed, elsewhere: engine.elsewhere(id), next_cursor: next };
+      const { summary, items, collapsed, next } = await readJob(env, by, id, { ...query, workflows });
+      return { id, summary, items, collapsed, elsewhere: engine.elsewhere(id), next_cursor: next };
     },
   }),
   operation("get", "/v1/keys/{key}", "getKey", "keys show", {
@@ -83,19 +83,7 @@ export const finding = [
     description:
       "Each workflow and each event type has its own key space; `workflow` selects one. The key of a pruned instance remains in use until its tombstone is removed.",
     query: { workflow: z.string().optional().meta({ description: "The name of a deployed workflow or event type." }) },
-    answer: [
-      "The key",
-      z
-        .object({
-          key: z.string(),
-          holders: z.array(KeyHolder),
-          captured: z.array(CapturedUnderKey).meta({
-            description: "The newest 20 dead letters with this key. A refused HTTP request leaves no row.",
-          }),
-          captured_truncated: z.boolean(),
-        })
-        .meta({ id: "Key" }),
-    ],
+    answer: ["The key", KeyView],
     problems: ["key_not_found"],
     async run({ env, by, catalog, param: { key }, query: { workflow } }) {
       const known = namesOf(catalog);
@@ -103,14 +91,7 @@ export const finding = [
         throw invalidRequest([unknownName("workflow", workflow, known.workflows)]);
       }
       const names = workflow === undefined ? known : { workflows: [workflow], events: [] };
-      const { holders, captured, truncated } = await describeKey(env, by, key, names);
-      const sign = (fingerprint: string) => signedFingerprint(env, by.tenantId, fingerprint);
-      return {
-        key,
-        holders: holders.map((one) => ({ ...one, fingerprint: sign(one.fingerprint) })),
-        captured: captured.map((one) => ({ ...one, fingerprint: one.fingerprint && sign(one.fingerprint) })),
-        captured_truncated: truncated,
-      };
+      return describeKey(env, by, key, names);
     },
   }),
 ];

@@ -1,55 +1,27 @@
 import * as z from "zod";
 import { hideNothing } from "../../contract/hide.ts";
-import { KNOWN_NAMES } from "../../contract/known-fields.ts";
 import { hiddenIn } from "../../contract/row.ts";
 import { InstanceCause, InstanceCauseFilter, listInstanceCauses } from "../../inspect/causes.ts";
 import { describeInstance, InstanceDetail } from "../../inspect/instance-detail.ts";
 import { Instance } from "../../inspect/instance-row.ts";
-import { countInstances, getInstance, listInstances, MAX_WAIT_S, untilSettled } from "../../inspect/instances.ts";
+import {
+  CountFilter,
+  countInstances,
+  getInstance,
+  InstanceFilter,
+  listInstances,
+  MAX_WAIT_S,
+  StatusCount,
+  untilSettled,
+} from "../../inspect/instances.ts";
 import { EmittedMessage, emittedBy } from "../../inspect/messages.ts";
-import { recordOf } from "../../inspect/record.ts";
+import { RunRecord, recordOf } from "../../inspect/record.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
-import { STANDINGS } from "../../inspect/standing.ts";
 import { Step, stepsOf } from "../../inspect/steps.ts";
-import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
 import { refuseUnknownNames } from "../known-names.ts";
 import { operation } from "../operation.ts";
 import { page, pageOf, pageQuery, wholeNumber } from "../paging.ts";
 import { asksToReveal, hiddenRows, redactionFor, revealQuery } from "../redaction.ts";
-
-const filter = {
-  workflow: z.string().optional().meta({ description: KNOWN_NAMES }),
-  subject: z.string().optional(),
-  correlation: z.string().optional(),
-  tag: z.string().optional().meta({ description: "Instances with this tag." }),
-  since: z.iso.datetime({ offset: true }).optional().meta({ description: "Accepted at or after this time." }),
-};
-
-const StatusCount = z
-  .object({
-    status: z.enum(INSTANCE_STATUSES),
-    count: z.int().max(1000),
-    more: z.boolean().meta({ description: "True if there are, or may be, more than `count`." }),
-  })
-  .meta({ id: "StatusCount" });
-
-const RecordSchema = z
-  .object({
-    id: z.string(),
-    workflow: z.string(),
-    version: z.int(),
-    status: z.enum(INSTANCE_STATUSES),
-    run: z.int(),
-    envelope: z.looseObject({}).meta({ description: "The message of the instance." }),
-    left: z.string().nullable().meta({ description: "The state that earlier runs left to later replays, as JSON." }),
-    lost: z.string().nullable().meta({ description: "The steps without a record after a restore of the database, as JSON." }),
-    entries: z.array(z.looseObject({})).meta({ description: "The recorded effects, with their order and outputs." }),
-    waits: z.array(z.object({ name: z.string(), type: z.string(), subject: z.string(), is_over: z.boolean() })),
-    events: z.looseObject({}).meta({ description: "The received events and answers." }),
-    steps: z.array(z.looseObject({})).meta({ description: "The steps of the platform, with their outputs." }),
-    is_redacted: z.boolean().meta({ description: "True if sensitive values are hidden, so that a replay could take another path." }),
-  })
-  .meta({ id: "RunRecord" });
 
 export const instances = [
   // These two routes are registered before the routes with an id at the same position of the path.
@@ -67,11 +39,10 @@ export const instances = [
   operation("get", "/v1/instances/counts", "countInstances", "instances counts", {
     summary: "Count instances by status",
     description: "A count is exact up to 1,000. It reads the newest 2,000 rows of the status; a filter can match more in older rows.",
-    query: filter,
+    query: CountFilter.shape,
     answer: ["Each status with its count", z.object({ items: z.array(StatusCount) })],
     async run(asked) {
-      const { since, ...query } = asked.query;
-      const items = await countInstances(asked.env, asked.by, { ...query, since: since ? Date.parse(since) : undefined });
+      const items = await countInstances(asked.env, asked.by, asked.query);
       refuseUnknownNames(asked, { items: items.filter(({ count }) => count > 0), next: null });
       return { items };
     },
@@ -81,25 +52,13 @@ export const instances = [
     description:
       "A page filtered by `workflow` or `subject` scans 50,000 instances. It may be short or empty and still have a `next_cursor`. Use `correlation` for all instances of a job.",
     query: {
-      status: z.enum(INSTANCE_STATUSES).optional(),
-      standing: z.enum(STANDINGS).optional().meta({
-        description:
-          "Only running instances that are delayed (`due_at` in the future), held, retrying, sleeping or waiting, as far as a list has this. The field with that name has the details.",
-      }),
-      ...filter,
+      ...InstanceFilter.shape,
       version: wholeNumber(1, 1_000_000).optional().meta({ type: "integer", description: "Instances of this version of their workflow." }),
-      parent: z.string().optional().meta({ description: "Children of this instance." }),
-      cause: z.string().optional().meta({ description: "An `id` of `/v1/instances/causes`: errored instances of this cause." }),
-      overdue: z.enum(["true"]).optional().meta({
-        description: "Only running instances past their `must_end_by`, most recent deadline first.",
-      }),
       ...pageQuery,
     },
     answer: ["A page of instances", pageOf(Instance)],
     async run(asked) {
-      const { since, overdue, ...query } = asked.query;
-      const wanted = { ...query, since: since ? Date.parse(since) : undefined, overdue: overdue === "true" };
-      const found = await listInstances(asked.env, asked.by, wanted);
+      const found = await listInstances(asked.env, asked.by, asked.query);
       refuseUnknownNames(asked, found);
       const telling = found.items.filter(({ error, retrying, progress }) => error !== null || retrying !== null || progress !== null);
       const hidden = new Map((await hiddenRows(asked, Instance, telling, ({ id }) => id)).map((one) => [one.id, one]));
@@ -140,13 +99,12 @@ export const instances = [
     description:
       "For `millrace check`, which replays open instances with new code. Outputs above 64 KiB are left out. The fields follow the engine's tables and may change.",
     query: revealQuery,
-    answer: ["The record", RecordSchema],
+    answer: ["The record", RunRecord],
     problems: ["instance_not_found"],
     archived: true,
     async run(asked) {
       const { id } = await getInstance(asked.env, asked.by, asked.param.id);
-      const found = await recordOf(asked.env, asked.by, id, await redactionFor(asked));
-      return found as unknown as z.infer<typeof RecordSchema>;
+      return recordOf(asked.env, asked.by, id, await redactionFor(asked));
     },
   }),
   operation("get", "/v1/instances/{id}/steps", "listSteps", "instances steps", {

@@ -7,7 +7,7 @@ import { among, type Statement, sql } from "../../contract/sql.ts";
 import { beginning } from "../../contract/text.ts";
 import type { Operator } from "../../store/actions.ts";
 import { namedBatch } from "../../store/d1/named.ts";
-import { type PageRequest, type Position, positionOf } from "../../store/d1/paging.ts";
+import { type Page, type PageRequest, type Position, positionOf } from "../../store/d1/paging.ts";
 import type { Row } from "../../store/d1/retry.ts";
 import { MAX_COUNTED } from "../../store/health.ts";
 import { INSTANCE_STATUSES, UNDER_WAY } from "../../store/instances/status.ts";
@@ -40,27 +40,17 @@ interface Startable {
   readonly on: { readonly type: string; readonly kind: string };
 }
 
-/** A page of a job's graph. Messages, instances and dead letters are the nodes. The edges lead from causes to effects. */
-export interface JobPage {
-  /** The summary of the job, on the first page only. */
-  summary: JobSummary | null;
-  /** The nodes of the page, in an order in which causes precede their effects and each instance's messages follow the instance directly. */
-  nodes: JobNode[];
-  /** For instances that emitted many messages: counts of the messages without a node of their own. */
-  collapsed: Collapsed[];
-  next: string | null;
-}
-
 /**
  * A page of the tenant's members of a job, from causes to effects. The page lists instances in the order of acceptance, each with its
- * emitted messages, then dead letters. The cost of a page does not depend on the size of the job. Errors: `correlation_not_found`.
+ * emitted messages, then dead letters. Only the first page has the summary. The cost of a page does not depend on the size of the job.
+ * Errors: `correlation_not_found`.
  */
 export async function readJob(
   env: Pick<EngineEnv, "DB">,
   { tenantId }: Operator,
   job: string,
   { workflows, ...request }: PageRequest & { workflows: readonly Startable[] },
-): Promise<JobPage> {
+): Promise<Page<JobNode> & { summary: JobSummary | null; collapsed: Collapsed[] }> {
   const size = Math.min(request.limit ?? 50, 200);
   const behind = positionOf(request.cursor) ?? FIRST;
   const isFirst = behind === FIRST;
@@ -131,7 +121,7 @@ async function joined(
   tenantId: string,
   members: readonly Member[],
   workflows: readonly Startable[],
-): Promise<{ nodes: JobNode[]; collapsed: Collapsed[] }> {
+): Promise<{ items: JobNode[]; collapsed: Collapsed[] }> {
   const nodes = members.flatMap((member) => member.nodes);
   const started = new Map(nodes.map((node) => [node, startedBy(tenantId, node, workflows)]));
   const causes = nodes.flatMap(({ kind, from_instance }) => (kind !== "command" && kind !== "event" && from_instance) || []);
@@ -157,7 +147,7 @@ async function joined(
     if (waiting.has(sentAs(tenantId, node))) node.status = "on_its_way";
   }
   const gone = causes.filter((id) => !statuses.has(id));
-  return { nodes: withGone(nodes, new Set(gone)), collapsed: collapsedOf(nodes, found.emitted) };
+  return { items: withGone(nodes, new Set(gone)), collapsed: collapsedOf(nodes, found.emitted) };
 }
 
 function startedBy(tenantId: string, { kind, message_type, idempotency_key: key }: JobNode, workflows: readonly Startable[]): string[] {

@@ -238,25 +238,24 @@ async function holderOf(env: EngineEnv, id: string | undefined): Promise<ReplayP
   return row ? { id: row.id, status: row.status } : null;
 }
 
-export interface KnownMessage {
-  readonly type: string;
-  readonly kind: "command" | "event";
-  readonly version: number;
-  readonly queues: readonly string[];
-  readonly workflow: string | null;
-}
+/** The definition of a message's type in the current catalog. */
+export const KnownMessage = z.object({
+  type: z.string(),
+  kind: z.enum(["command", "event"]),
+  version: z.int().meta({ description: "The current version of its schema." }),
+  queues: z.array(z.string()),
+  workflow: z.string().nullable().meta({ description: "For a command: the workflow that handles it." }),
+});
 
 /** The type of a dead letter's message in the current catalog; null if the type is unknown. */
-export function knownMessage(catalog: Catalog, { body }: Pick<FullDeadLetter, "body">): KnownMessage | null {
+export function knownMessage(catalog: Catalog, { body }: Pick<FullDeadLetter, "body">): z.infer<typeof KnownMessage> | null {
   const type = textField(body, "message_type");
   const kinds = type === null ? [] : catalog.kindsOf(type);
   const kind = kinds.find((one) => one === textField(body, "kind")) ?? kinds[0];
   if (type === null || kind === undefined) return null;
-  const { definition, workflow } =
-    kind === "command"
-      ? { definition: catalog.performer(type).on, workflow: catalog.performer(type).name }
-      : { definition: catalog.subscribers(type).event, workflow: null };
-  return { type, kind, version: definition.version, queues: queuesOf(definition.queue), workflow };
+  const workflow = kind === "command" ? catalog.performer(type) : null;
+  const { version, queue } = workflow?.on ?? catalog.subscribers(type).event;
+  return { type, kind, version, queues: [...queuesOf(queue)], workflow: workflow?.name ?? null };
 }
 
 /**
