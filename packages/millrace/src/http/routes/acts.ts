@@ -7,7 +7,7 @@ import { INSTANCE_ACTS } from "../../operate/instances/acts.ts";
 import { ActionPlan } from "../../operate/instances/plan.ts";
 import { VERBS } from "../../store/actions.ts";
 import { invalidRequest } from "../invalid-request.ts";
-import { operation, type PathOf, reasoned } from "../operation.ts";
+import { type Asked, operation, type PathOf, reasoned } from "../operation.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
 import type { Operation } from "../router.ts";
 
@@ -30,10 +30,17 @@ type ActOperation<Path extends string, Answer extends Fields> = Operation<
 >;
 type Json<Of extends z.ZodType, Status extends 200 | 202> = TypedResponse<JSONParsed<z.output<Of>>, Status, "json">;
 
+type AskedAct = Pick<Asked, "env" | "catalog" | "by" | "key"> & { param: { id: string }; body: { reason: string; dry_run: boolean } };
+
+/** The request of an act, from an HTTP request. */
+function callOf({ env, catalog, by, key, param: { id, ...params }, body: { dry_run: _, ...body } }: AskedAct) {
+  return [{ env, catalog, by, key, given: { ...params, ...body } }, id] as const;
+}
+
 /** The operator actions in `INSTANCE_ACTS`. */
 export const instanceActs = Object.entries<InstanceAct>(INSTANCE_ACTS).map(([name, act]) => {
   const { path, key } = act;
-  const own = Object.entries(act.body).filter(([field]) => !path.includes(`{${field}}`));
+  const own = Object.entries(act.body ?? {}).filter(([field]) => !path.includes(`{${field}}`));
   return operation("post", `/v1/instances/{id}/${path}`, act.operationId ?? `${name}Instance`, `instances ${name}`, {
     summary: act.summary,
     description: act.description,
@@ -43,22 +50,17 @@ export const instanceActs = Object.entries<InstanceAct>(INSTANCE_ACTS).map(([nam
     limits: { maxBytes: act.maxBytes },
     plan: {
       answer: [`A dry run: the consequences of the ${name.replaceAll("-", " ")}`, ActionPlan],
-      run: ({ env, catalog, by, key: sent, param: { id, ...params }, body: { dry_run: _, ...body } }) =>
-        act.plan({ env, catalog, by, given: { ...params, ...body }, key: sent }, id),
+      run: (asked) => act.plan(...callOf(asked)),
     },
     answer: [act.accepted, z.object({ action_id, ...act.answer })],
     status: 202,
     problems: ["instance_not_found", "invalid_transition", ...(act.problems ?? [])],
     async run(asked) {
-      const { env, catalog, by, param, body } = asked;
-      const { id, ...params } = param;
-      const { dry_run: _, ...given } = body;
-      const sent = key && asked.key;
-      if (key?.isRequired && sent === undefined) {
+      if (key?.isRequired && asked.key === undefined) {
         const message = `is missing: send a key for the ${name}, so that a repeat is recognized`;
         throw invalidRequest([{ path: "Idempotency-Key", message }]);
       }
-      return act.act({ env, catalog, by, given: { ...params, ...given }, key: sent }, id);
+      return act.act(...callOf(asked));
     },
   });
 }) as unknown as OperationOf<(typeof INSTANCE_ACTS)[keyof typeof INSTANCE_ACTS]>[];

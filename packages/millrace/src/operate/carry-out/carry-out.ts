@@ -58,11 +58,8 @@ interface OpenAction {
   slot_turn: number | null;
 }
 
-/**
- * `kept`: the action is carried out, or needs no call of the platform · `not yet`: the former run has not ended, so the action is tried
- * again soon.
- */
-type Kept = "kept" | "not yet";
+/** `not yet`: the former run has not ended, so the action is tried again soon. Undefined: the action is carried out, or needs no call. */
+type Kept = "not yet" | undefined;
 
 const ROWS = 50;
 /**
@@ -142,38 +139,27 @@ const TRIES_UNTIL_ENDED = 5;
 
 /** Carries out an action on the platform. The call may be repeated, and throws the platform's error. */
 async function carryOut(env: EngineEnv, action: OpenAction): Promise<Kept> {
-  switch (action.verb) {
-    case "undo":
-      return carryOutUndo(env, action);
-    case "retry":
-    case "skip_step":
-      return carryOutRetry(env, action);
-    case "cancel":
-      return carryOutCancel(env, action);
-    case "close":
-      return carryOutClose(env, action);
-    case "restart":
-      return carryOutRestart(env, action);
-    case "pause":
-      return carryOutPause(env, action);
-    case "resume":
-      return carryOutResume(env, action);
-    case "approve":
-    case "reject_approval": {
-      const answer: Approval = { approved: action.verb === "approve", by: action.actor, reason: action.reason };
-      return carryOutAnswer(env, action, answerEventType(action.target), answer);
-    }
-    case "confirm":
-    case "reject":
-    case "retry_anyway":
-      return carryOutAnswer(env, action, doubtEventType(action.target), { resolved: action.verb });
-    default:
-      throw new MillraceError(
-        "config_invalid",
-        `The action "${action.verb}" has no implementation: add it to operate/carry-out/carry-out.ts.`,
-      );
-  }
+  const carry = CARRIED_OUT[action.verb];
+  if (carry) return carry(env, action);
+  const said = `The action "${action.verb}" has no implementation: add it to operate/carry-out/carry-out.ts.`;
+  throw new MillraceError("config_invalid", said);
 }
+
+const CARRIED_OUT: Readonly<Record<string, typeof carryOut>> = {
+  undo: carryOutUndo,
+  retry: carryOutRetry,
+  skip_step: carryOutRetry,
+  cancel: carryOutCancel,
+  close: carryOutClose,
+  restart: carryOutRestart,
+  pause: carryOutPause,
+  resume: carryOutResume,
+  approve: carryOutDecision,
+  reject_approval: carryOutDecision,
+  confirm: carryOutResolution,
+  reject: carryOutResolution,
+  retry_anyway: carryOutResolution,
+};
 
 /**
  * Begins an undo after the former run has ended on the platform. If the run continues although its instance has ended in the database, the
@@ -187,7 +173,6 @@ async function carryOutUndo(env: EngineEnv, action: OpenAction): Promise<Kept> {
   }
   if (isToNoteCutOff(status, action)) await keepCutOff(env, action);
   await beginToTakeBack(env, action);
-  return "kept";
 }
 
 /**
@@ -208,7 +193,6 @@ async function carryOutClose(env: EngineEnv, action: OpenAction): Promise<Kept> 
   // A deployment that has removed its lanes has no binding for lanes.
   if (queue !== null && laneIn(queue) !== undefined && objectsIn(env, "LANES"))
     await tellEnded(env, queue, JSON.parse(envelope) as Envelope, id, { status: "skipped", error: null, run: 0 });
-  return "kept";
 }
 
 /**
@@ -217,7 +201,7 @@ async function carryOutClose(env: EngineEnv, action: OpenAction): Promise<Kept> 
  */
 async function carryOutCancel(env: EngineEnv, action: OpenAction): Promise<Kept> {
   // If a later run exists, the action that began the later run ends this run.
-  if (action.run !== action.begun_run) return "kept";
+  if (action.run !== action.begun_run) return;
   const end = await endRun(env, action);
   if (end === "unknown") await existing(env, { ...action, undo: null });
   if (end !== "ended") return "not yet";
@@ -225,7 +209,6 @@ async function carryOutCancel(env: EngineEnv, action: OpenAction): Promise<Kept>
   await keepCutOff(env, action);
   if (action.undo === action.id) await beginToTakeBack(env, action);
   else await stopChildren(env, action);
-  return "kept";
 }
 
 /**
@@ -239,11 +222,11 @@ async function stopChildren(env: EngineEnv, { id: actionId, instance_id: id, env
 
 /** Ends a hanging run, then restarts the instance on the platform from the beginning. */
 async function carryOutRestart(env: EngineEnv, action: OpenAction): Promise<Kept> {
-  if (action.run !== action.begun_run || ENDED.has(action.status)) return "kept";
+  if (action.run !== action.begun_run || ENDED.has(action.status)) return;
   if (action.begun_at !== null) {
     const { instance, status } = await existing(env, action);
     if (instance && !ENDED.has(status)) await tellHeld(env, instance, action);
-    return "kept";
+    return;
   }
   const end = await endRun(env, action);
   if (end === "not yet") return "not yet";
@@ -258,11 +241,10 @@ async function carryOutRestart(env: EngineEnv, action: OpenAction): Promise<Kept
   );
   // A replay that had not yet read the request for the restart may have completed the instance. If the replay was terminated before it
   // returned, the restarted replay gives the platform the result of the complete instance, without a further effect.
-  if (now?.status === "complete" && status === "complete") return "kept";
-  if (!instance) return "kept";
+  if (now?.status === "complete" && status === "complete") return;
+  if (!instance) return;
   await restartRun(env, instance, { ...action, from_step: null });
   await tellHeld(env, instance, action);
-  return "kept";
 }
 
 /**
@@ -270,9 +252,8 @@ async function carryOutRestart(env: EngineEnv, action: OpenAction): Promise<Kept
  * instance is to read its row, which is paused. An instance queued in a lane is not created, because such an instance cannot be paused. An
  * instance without its slot is not created, because its message starts it only with a slot, and a resume would start it without one.
  */
-async function carryOutPause(env: EngineEnv, action: OpenAction): Promise<Kept> {
+async function carryOutPause(env: EngineEnv, action: OpenAction): Promise<undefined> {
   if (action.status === "paused" && action.slot_turn === null) await existing(env, action);
-  return "kept";
 }
 
 /**
@@ -280,17 +261,16 @@ async function carryOutPause(env: EngineEnv, action: OpenAction): Promise<Kept> 
  * of a cancel ends a cancelled instance.
  */
 async function carryOutResume(env: EngineEnv, action: OpenAction): Promise<Kept> {
-  if (ENDED.has(action.status) || action.status === "paused" || action.undo !== null) return "kept";
+  if (ENDED.has(action.status) || action.status === "paused" || action.undo !== null) return;
   const { instance, status } = UNSEEN.has(action.status) ? await reached(env, action) : await existing(env, action);
   if (instance && !ENDED.has(status)) await within(instance.sendEvent({ type: resumeEventType(action.instance_id), payload: {} }));
-  return "kept";
 }
 
 async function carryOutRetry(env: EngineEnv, action: OpenAction): Promise<Kept> {
   // The run that this retry began, or a later run, has ended, so the instance was already restarted.
-  if (ENDED.has(action.status) || action.run !== (action.begun_run ?? action.run)) return "kept";
+  if (ENDED.has(action.status) || action.run !== (action.begun_run ?? action.run)) return;
   const { instance, status } = await existing(env, action);
-  if (!instance) return "kept";
+  if (!instance) return;
   const ended = ENDED.has(status);
   if (action.begun_at === null) {
     // A stopped run did not commit its end and may still sleep or wait, so the run is terminated.
@@ -298,9 +278,8 @@ async function carryOutRetry(env: EngineEnv, action: OpenAction): Promise<Kept> 
     if (!ended && (await endRun(env, action)) === "not yet") return "not yet";
     if (isToNoteCutOff(status, action)) await keepCutOff(env, action);
     await restartRun(env, instance, action);
-  } else if (ended) return "kept";
+  } else if (ended) return;
   await tellHeld(env, instance, action);
-  return "kept";
 }
 
 /**
@@ -327,12 +306,20 @@ async function restartRun(env: EngineEnv, instance: WorkflowInstance, action: Op
   await crashPoint("platform run restarted, not recorded");
 }
 
+function carryOutDecision(env: EngineEnv, action: OpenAction): Promise<Kept> {
+  const answer: Approval = { approved: action.verb === "approve", by: action.actor, reason: action.reason };
+  return carryOutAnswer(env, action, answerEventType(action.target), answer);
+}
+
+function carryOutResolution(env: EngineEnv, action: OpenAction): Promise<Kept> {
+  return carryOutAnswer(env, action, doubtEventType(action.target), { resolved: action.verb });
+}
+
 /** Sends an event to an instance that waits for the event. If the instance has ended, a later retry sends the event after the restart. */
-async function carryOutAnswer(env: EngineEnv, action: OpenAction, type: string, payload: unknown): Promise<Kept> {
+async function carryOutAnswer(env: EngineEnv, action: OpenAction, type: string, payload: unknown): Promise<undefined> {
   // Only a retry creates an ended instance that the platform has removed. An undo that has not begun reads the answer from the rows.
   const { instance, status } = ENDED.has(action.status) || action.undo !== null ? await reached(env, action) : await existing(env, action);
   if (instance && !ENDED.has(status)) await within(instance.sendEvent({ type, payload }));
-  return "kept";
 }
 
 /**

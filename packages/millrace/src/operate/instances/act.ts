@@ -52,10 +52,10 @@ interface Words<Path extends string, Given extends Fields, Answer extends Fields
   readonly final?: string;
   /** The description of the answer. */
   readonly accepted: string;
-  /** The fields of the body except `reason` and `dry_run`, and the parameters of `path`. */
-  readonly body: Given;
-  /** The fields of the answer except `action_id`. */
-  readonly answer: Answer;
+  /** The fields of the body except `reason` and `dry_run`, and the parameters of `path`. Default: none. */
+  readonly body?: Given;
+  /** The fields of the answer except `action_id`. Default: none. */
+  readonly answer?: Answer;
   /** The meaning of the header `Idempotency-Key` for this act. Default: a request with the header is refused. */
   readonly key?: { readonly says: string; readonly isRequired: boolean };
   /** Error codes of this act in addition to the codes that every act has. */
@@ -123,7 +123,9 @@ export interface InstanceAct<Path extends string = string, Given extends Fields 
   act(asked: Asked<GivenOf<Given> & { reason: string }>, id: string): Promise<AnswerOf<Answer>>;
 }
 
-export function instanceAct<const Path extends string, Given extends Fields, Answer extends Fields, Read>(
+type None = Record<never, never>;
+
+export function instanceAct<const Path extends string, Given extends Fields = None, Answer extends Fields = None, Read = undefined>(
   declared: Declared<Path, Given, Answer, Read>,
 ): InstanceAct<Path, Given, Answer> {
   const { read, refused, plan, change, ...words } = declared;

@@ -24,7 +24,6 @@ export const cancel = instanceAct({
   body: {
     undo: z.boolean().default(true).meta({ description: "True undoes the effects of the instance, false keeps them. Default true." }),
   },
-  answer: {},
   refused({ instance: { status, undo } }) {
     if (undo !== null && UNDER_WAY.has(status)) return "The instance is being undone already, so it cannot be cancelled.";
     if (UNDER_WAY.has(status)) return null;

@@ -21,8 +21,6 @@ export const close = instanceAct({
   description:
     "A failed or stopped instance becomes `skipped`. Its effects remain unless they were undone. It cannot be retried or undone afterwards, and its alert ends. Also closes an instance that is `in_doubt` without an effect in doubt.",
   accepted: "It is closed",
-  body: {},
-  answer: {},
   async refused({ env, instance: { id, status } }) {
     if (RETRYABLE.has(status) || status === "in_doubt") return whyInDoubt(env, id);
     if (status === "skipped") return "The instance is skipped already.";

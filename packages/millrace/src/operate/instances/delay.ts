@@ -47,7 +47,6 @@ export const move = instanceAct({
   body: {
     run_at: z.iso.datetime({ offset: true }).meta({ description: "The new time to start at: at most 365 days from now." }),
   },
-  answer: {},
   read: ({ env, instance }) => messageOfInstance(env, instance.id),
   refused(call, message) {
     const inMs = Date.parse(call.given.run_at) - Date.now();
@@ -82,7 +81,6 @@ export const release = instanceAct({
       .default(false)
       .meta({ description: "Only for a waiting command: it does not start at once, but gets the next slot." }),
   },
-  answer: {},
   read: ({ env, instance }) => messageOfInstance(env, instance.id),
   refused(call, message) {
     if (message.waits === 1) return null;

@@ -15,8 +15,6 @@ export const pause = instanceAct({
   description:
     "No step starts until the instance is resumed. A running effect is recorded first. A current sleep or wait continues and may end; an event or an answer that arrives is kept until the resume.",
   accepted: "It is paused",
-  body: {},
-  answer: {},
   read: ({ env, instance }) => whyNotBegun(env, instance),
   async refused({ env, instance }, notBegun) {
     const { status, undo } = instance;
@@ -68,8 +66,6 @@ export const resume = instanceAct({
   summary: "Resume a paused instance",
   description: "The instance continues where it was paused. A command that was paused before its due time starts at once.",
   accepted: "It continues",
-  body: {},
-  answer: {},
   refused({ env, instance }) {
     if (instance.status !== "paused") return `The instance is ${instance.status}, not paused, so it cannot be resumed.`;
     return whyRestarting(env, instance);

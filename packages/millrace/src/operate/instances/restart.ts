@@ -18,8 +18,6 @@ export const restart = instanceAct({
   description:
     "Ends the run when no attempt is running. Then the workflow runs from the beginning with the same keys. Recorded effects return their recorded output and are not repeated.",
   accepted: "The restart was accepted",
-  body: {},
-  answer: {},
   read: ({ env, instance }) => whyNotBegun(env, instance),
   async refused({ env, instance }, notBegun) {
     const { status, undo } = instance;

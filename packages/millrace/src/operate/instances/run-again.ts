@@ -34,7 +34,6 @@ export const runAgain = instanceAct({
   description:
     "Starts a new instance with the payload, the tags and the correlation of this one, also of a complete one. Its key is the original key with `/again/` and an id. Its effects happen again, under keys of their own. A repeat with the same `Idempotency-Key` starts nothing.",
   accepted: "The new instance is accepted",
-  body: {},
   answer: {
     instance_id: z.string().meta({ description: "The id of the new instance." }),
     replayed: z.boolean().meta({ description: "True for a repeat of an accepted request, which has no effect." }),

@@ -43,7 +43,6 @@ export const skip = instanceAct({
         "The output of the step for the following code; null if it has none. Required, except for an effect that an undo could not undo or check.",
     }),
   },
-  answer: {},
   problems: ["output_too_large"],
   maxBytes: INTAKE_LIMITS.maxBytes,
   async read({ env, by, instance, given: { step, item = "", output } }) {

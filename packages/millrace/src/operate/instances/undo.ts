@@ -23,8 +23,6 @@ export const undo = instanceAct({
   description:
     "Undoes the recorded effects that have an undo handler, in reverse order, each once. Then the instance is terminated. A retry afterwards runs them again. A dry run lists the effects in the order of the undo.",
   accepted: "The undo was accepted",
-  body: {},
-  answer: {},
   async refused({ env, by, instance }) {
     const { id, status, undo } = instance;
     if (undo !== null && status === "terminated") return "The instance is undone already.";
