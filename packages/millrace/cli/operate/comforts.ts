@@ -1,10 +1,10 @@
+import { oneLine, say } from "../terminal.ts";
 import type { Accepted, Checked, Instance, InstanceDetail, Letter } from "./api.ts";
 import type { Asked, Option } from "./arguments.ts";
 import { correctLetter, type Replayed, sayLetter, sayReplayed } from "./dead-letters.ts";
-import { sayAccepted, sayChecked } from "./enqueue.ts";
 import { sayInstance, whyOf } from "./instance-words.ts";
 import type { Shown } from "./list.ts";
-import { sayJson } from "./words.ts";
+import { moment, sayJson, tell } from "./words.ts";
 
 /** The options and texts that a CLI command adds to the API operation that it calls. */
 interface Comfort extends Shown {
@@ -55,3 +55,22 @@ export const COMFORTS: Readonly<Record<string, Comfort>> = {
   search: { columns: ["kind", "id", "status", "by", "title"] },
   "openapi show": { says: (document: object) => sayJson(document) },
 };
+
+/** Prints the id of an accepted command's instance on stdout, and everything else on stderr. */
+function sayAccepted({ instance_id: id, replayed, instance_status: status, due_at }: Accepted): void {
+  const due = due_at ? ` It is due ${moment(due_at)}.` : "";
+  tell(replayed ? `The command was sent before, so nothing started. Its instance is ${status}.${due}` : `Accepted.${due}`);
+  say(id);
+}
+
+const OUTCOMES: Readonly<Record<Checked["outcome"], string>> = {
+  new: "the key is free: it would start",
+  repeat: "it was sent before: a repeat would start nothing",
+  reused: "other work has the key: it would be refused",
+  refused: "it is not valid",
+};
+
+/** Prints the result of a check, which is also the dry run of `enqueue`. */
+function sayChecked({ outcome, key, holder }: Checked): void {
+  say(oneLine(`Dry run: ${outcome}: ${OUTCOMES[outcome]}. Its key: ${key}${holder ? `, held by ${holder.id}, ${holder.status}` : ""}.`));
+}

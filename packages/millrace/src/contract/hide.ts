@@ -6,6 +6,9 @@ import { withoutSlash } from "./step-names.ts";
 /** Replaces redacted strings in any value. */
 export type Hide = <T>(value: T) => T;
 
+/** Returns the redaction of an item's texts by the item's id. */
+export type HideOf = (id: string) => Hide;
+
 /** Minimum characters of a string to redact. A shorter string is no secret by itself, and would match in too many strings. */
 const LEAST_CHARACTERS = 4;
 /** A redacted string above this length is searched for in pieces, so that parts of the string are hidden too. */

@@ -3,20 +3,17 @@ import type { Page } from "../store/d1/paging.ts";
 import { invalidRequest } from "./invalid-request.ts";
 import type { Asked } from "./operation.ts";
 
-interface Names {
-  readonly workflow?: string | undefined;
-  readonly queue?: string | undefined;
-  readonly reason?: string | undefined;
-  readonly cursor?: string | undefined;
-}
-
 /**
  * Refuses an empty list for an unknown name, because a caller who misspells the name would conclude that no items exist. A list with rows
  * is returned, because rows of removed names remain. Every page after the first page is returned too. Errors: `invalid_payload`, with the
  * name that was probably meant.
  */
 export function refuseUnknownNames(
-  { catalog, context, query }: Pick<Asked, "catalog" | "context"> & { readonly query: Names },
+  {
+    catalog,
+    context,
+    query,
+  }: Pick<Asked, "catalog" | "context"> & { query: Partial<Record<"workflow" | "queue" | "reason" | "cursor", string>> },
   { items, next }: Page<unknown>,
 ): void {
   if (items.length > 0 || next !== null || query.cursor !== undefined) return;

@@ -129,7 +129,7 @@ interface Declared<
   readonly status?: Status;
   /** The problems in addition to those of any request of this kind. */
   readonly problems?: readonly Code[];
-  /** True if the route reads the instance of its path, also an archived one. */
+  /** True if the route reads the instance of its path, also an archived one. Then a problem is `instance_not_found`. */
   readonly archived?: true;
   /** Answers a request with `dry_run` in its body. */
   readonly plan?: {
@@ -206,7 +206,7 @@ export function operationIn<E extends HttpEnv, Code extends string = keyof typeo
         ...(content && { body: { required: true, content } }),
       },
       responses: { ...((plan && { 200: answers(...plan.answer) }) as Route["responses"] | undefined), ...documented },
-      problems: [...refusalsOf(secured.security, body ?? content), ...problems],
+      problems: [...refusalsOf(secured.security, body ?? content), ...(archived ? ["instance_not_found"] : []), ...problems],
     };
     const handler = async (context: Context<E>) => {
       const { env, req } = context as unknown as Context<HttpEnv>;

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { normalized, stepOf } from "../contract/cause.ts";
-import { type Hide, hideNothing, shownCode } from "../contract/hide.ts";
+import { type HideOf, hideNothing, shownCode } from "../contract/hide.ts";
 import { KNOWN_NAMES } from "../contract/known-fields.ts";
 import { redacted, timestamp } from "../contract/row.ts";
 import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
@@ -101,7 +101,7 @@ async function causesOf(
   { DB }: EngineEnv,
   statements: readonly Statement[],
   limit: number,
-  hides: (ids: readonly string[]) => Promise<(id: string) => Hide>,
+  hides: (ids: readonly string[]) => Promise<HideOf>,
 ): Promise<Row[]> {
   const rows = (await atomically(DB, statements)).flat().map((row) => {
     const [sample, said] = JSON.parse(String(row.sample ?? "[null, null]")) as [string | null, string | null];

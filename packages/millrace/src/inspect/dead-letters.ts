@@ -3,7 +3,7 @@ import type { Asker } from "../access/may-ask.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { readCells } from "../contract/cells.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { type Hide, hideAll, hideNothing } from "../contract/hide.ts";
+import { type HideOf, hideAll, hideNothing } from "../contract/hide.ts";
 import { parseEntryKey } from "../contract/ids.ts";
 import { KNOWN_NAMES } from "../contract/known-fields.ts";
 import { redacted, redactedCode, timestamp } from "../contract/row.ts";
@@ -200,24 +200,14 @@ export async function getDeadLetter(env: EngineEnv, by: DeadLetterReader, id: st
 const MAX_READ_BYTES = 32 * 1024;
 
 /** Returns a function from a dead letter's id to a function that redacts the values of the message's sensitive fields in an error. */
-export async function hideInErrors(
-  env: EngineEnv,
-  by: DeadLetterReader,
-  redaction: Redaction,
-  ids: readonly string[],
-): Promise<(id: string) => Hide> {
+export async function hideInErrors(env: EngineEnv, by: DeadLetterReader, redaction: Redaction, ids: readonly string[]): Promise<HideOf> {
   if (redaction === REVEALED || ids.length === 0) return () => hideNothing;
   const hides = await hidesOfLetters(env, by, redaction, ids);
   return (id) => hides.get(id) ?? hideAll;
 }
 
 /** Like `hideInErrors`, but the ids can belong to dead letters, instances and effects. */
-export async function hideOfTargets(
-  env: EngineEnv,
-  by: DeadLetterReader,
-  redaction: Redaction,
-  ids: readonly string[],
-): Promise<(id: string) => Hide> {
+export async function hideOfTargets(env: EngineEnv, by: DeadLetterReader, redaction: Redaction, ids: readonly string[]): Promise<HideOf> {
   if (redaction === REVEALED || ids.length === 0) return () => hideNothing;
   const instanceOf = (id: string) => parseEntryKey(id)?.instanceId ?? id;
   const [letters, ofInstance] = await Promise.all([
@@ -227,12 +217,7 @@ export async function hideOfTargets(
   return (id) => letters.get(id) ?? ofInstance(instanceOf(id));
 }
 
-async function hidesOfLetters(
-  env: EngineEnv,
-  by: DeadLetterReader,
-  redaction: Redaction,
-  ids: readonly string[],
-): Promise<ReadonlyMap<string, Hide>> {
+async function hidesOfLetters(env: EngineEnv, by: DeadLetterReader, redaction: Redaction, ids: readonly string[]) {
   const rows = await query<{ id: string; queue: string; body: string | null }>(
     env.DB,
     sql`

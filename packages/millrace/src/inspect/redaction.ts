@@ -1,6 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
-import { type Hide, hideAll, hideNothing, hiding } from "../contract/hide.ts";
+import { type Hide, type HideOf, hideAll, hideNothing, hiding } from "../contract/hide.ts";
 import { unpackPayload } from "../contract/payload.ts";
 import { redact } from "../contract/redact.ts";
 import { among, sql } from "../contract/sql.ts";
@@ -18,7 +18,7 @@ export interface Redaction {
    * Returns a function from an instance id to a function that redacts the instance's outputs and errors. The returned function hides the
    * sensitive values of the instance's message and of the events that the instance received.
    */
-  ofInstances(env: EngineEnv, by: Operator, ids: readonly string[]): Promise<(id: string) => Hide>;
+  ofInstances(env: EngineEnv, by: Operator, ids: readonly string[]): Promise<HideOf>;
   /** Returns a dead letter's redacted message, and a function that redacts the dead letter's error. */
   letter(queue: string, body: unknown): { body: unknown; hide: Hide };
 }
@@ -62,7 +62,7 @@ function redactionBy(marks: Marks): Redaction {
     return withheld;
   }
 
-  async function ofInstances(env: EngineEnv, { tenantId }: Operator, ids: readonly string[]): Promise<(id: string) => Hide> {
+  async function ofInstances(env: EngineEnv, { tenantId }: Operator, ids: readonly string[]): Promise<HideOf> {
     const meant = among([...new Set(ids)]);
     const rows = await query<{ id: string; envelope: string }>(
       env.DB,

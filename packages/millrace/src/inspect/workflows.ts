@@ -88,7 +88,7 @@ export async function listWorkflows(env: EngineEnv, catalog: Catalog, by: Operat
   });
 }
 
-interface Opened extends Record<string, unknown> {
+interface Opened {
   readonly workflow: string;
   readonly version: number;
   readonly open: number;
@@ -138,11 +138,11 @@ export async function pausesOf(
   things: readonly Thing[],
 ): Promise<(kind: PausedKind, name: string) => z.infer<typeof Paused> | null> {
   const ids = new Set(things.flatMap(([kind, name]) => [pauseId(kind, name, ""), pauseId(kind, name, tenantId)]));
-  const found = new Map((await query<Pause & Record<string, unknown>>(env.DB, selectPauses([...ids]))).map((pause) => [pause.id, pause]));
+  const found = new Map((await query<Pause>(env.DB, selectPauses([...ids]))).map((pause) => [pause.id, pause]));
   return (kind, name) => pausedView(found.get(pauseId(kind, name, "")) ?? found.get(pauseId(kind, name, tenantId)));
 }
 
-interface Counted extends Record<string, unknown> {
+interface Counted {
   readonly workflow: string;
   readonly queue: string | null;
   readonly status: InstanceStatus;

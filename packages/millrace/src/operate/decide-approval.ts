@@ -15,13 +15,7 @@ import { act, type Refusal } from "./act.ts";
  * (audited as no change) if the question was answered before, the question's run is over, or its deadline has passed and `otherwise`
  * applies.
  */
-export async function decideApproval(
-  env: EngineEnv,
-  by: Operator,
-  id: string,
-  decision: "approve" | "reject",
-  reason: string,
-): Promise<{ action_id: string; instance_id: string }> {
+export async function decideApproval(env: EngineEnv, by: Operator, id: string, decision: "approve" | "reject", reason: string) {
   const { instance_id: instanceId } = await getApproval(env, by, id).catch((error) => refuseArchived(env, by, askerOf(id), error));
   const { tenantId } = by;
   const approved = decision === "approve";

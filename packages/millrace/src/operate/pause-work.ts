@@ -39,14 +39,7 @@ export const WorkPaused = z
 export type PauseVerb = "pause" | "resume";
 
 /** Dry run of a pause or a resume. Errors: as `actOnWork`. */
-export async function planWork(
-  env: EngineEnv,
-  catalog: Catalog,
-  by: Asker,
-  verb: PauseVerb,
-  work: Work,
-  pausesRunning = false,
-): Promise<PausePlan> {
+export async function planWork(env: EngineEnv, catalog: Catalog, by: Asker, verb: PauseVerb, work: Work, pausesRunning = false) {
   const pause = await find(env, catalog, by, verb, work);
   const own = (await countsOf(env, by)).filter(({ workflow, queue }) => (work.kind === "workflow" ? workflow : queue) === work.name);
   const count = (is: (status: (typeof own)[number]["status"]) => boolean) =>
@@ -136,7 +129,7 @@ async function find(env: EngineEnv, catalog: Catalog, by: Asker, verb: PauseVerb
     throw new MillraceError("forbidden", "A pause for all tenants requires the scope `observe` too: use a token with both scopes.");
   }
   if (verb === "pause") assertKnown(catalog, work);
-  const [pause] = await query<Pause & Record<string, unknown>>(env.DB, selectPauses([idOf(by, work)]));
+  const [pause] = await query<Pause>(env.DB, selectPauses([idOf(by, work)]));
   return pause;
 }
 

@@ -23,7 +23,6 @@ export const effects = [
     description: "Returns every recorded effect of the instance with its class, state, input and output.",
     query: revealQuery,
     answer: ["Effects in the order of their steps", z.object({ items: z.array(EffectRow) })],
-    problems: ["instance_not_found"],
     archived: true,
     async run(asked) {
       const { id } = await getInstance(asked.env, asked.by, asked.param.id);

@@ -80,7 +80,6 @@ export const instances = [
       }),
     },
     answer: ["The instance", InstanceDetail],
-    problems: ["instance_not_found"],
     archived: true,
     async run(asked) {
       const { env, by, catalog, context, query } = asked;
@@ -100,7 +99,6 @@ export const instances = [
       "For `millrace check`, which replays open instances with new code. Outputs above 64 KiB are left out. The fields follow the engine's tables and may change.",
     query: revealQuery,
     answer: ["The record", RunRecord],
-    problems: ["instance_not_found"],
     archived: true,
     async run(asked) {
       const { id } = await getInstance(asked.env, asked.by, asked.param.id);
@@ -118,7 +116,6 @@ export const instances = [
         truncated: z.boolean().meta({ description: "True if the platform has more steps than this answer contains." }),
       }),
     ],
-    problems: ["instance_not_found"],
     archived: true,
     async run(asked) {
       const instance = await getInstance(asked.env, asked.by, asked.param.id);
@@ -144,7 +141,6 @@ export const instances = [
         }),
       }),
     ],
-    problems: ["instance_not_found"],
     archived: true,
     async run(asked) {
       const { id } = await getInstance(asked.env, asked.by, asked.param.id);

@@ -1,5 +1,6 @@
 import type { Asker } from "../../access/may-ask.ts";
 import { isSimulatedDeath } from "../../contract/crash-points.ts";
+import type { Envelope } from "../../contract/envelope.ts";
 import { codeOf, MillraceError, messageOf } from "../../contract/errors.ts";
 import { formatEntryKey, outboxId, parseEntryKey } from "../../contract/ids.ts";
 import { nearest } from "../../contract/nearest.ts";
@@ -70,7 +71,7 @@ interface OfStep extends Doubted {
 
 /** Groups unknown outcomes by step and by the consequence of the resolution, which depends on the status of the instance. */
 async function byStep(name: Said, { env, by }: BulkCall, members: Statement): Promise<BulkPart[]> {
-  const rows = await query<OfStep & Record<string, unknown>>(
+  const rows = await query<OfStep>(
     env.DB,
     sql`
       SELECT i.workflow, e.step, ${DOUBTED_COLUMNS}, count(*) AS count
@@ -168,15 +169,11 @@ const replayLetters = defineBulkVerb({
   outcomes: sentAgain,
 });
 
-/** A replayed dead letter, with the key of the message and the instance that the message's command started. */
-interface Replayed extends Partial<Became> {
-  id: string;
-  mark: string;
-  instance_id: string | null;
-  tenant_id: string;
-  message_type: string;
-  idempotency_key: string;
-  causation_id: string;
+/** A replayed dead letter, with the identity of the message and the instance that the message's command started. */
+interface Replayed extends Partial<Became>, Pick<Envelope, "tenant_id" | "message_type" | "idempotency_key" | "causation_id"> {
+  readonly id: string;
+  readonly mark: string;
+  readonly instance_id: string | null;
 }
 
 /** Maximum time between the first message that a chunk sends and the record of the chunk's results, in milliseconds. */
@@ -188,7 +185,7 @@ const LATEST_MS = 180_000;
  */
 async function sentAgain({ env, by, bulkId }: BulkCall, acted: readonly ActedOn[]): Promise<ReadonlyMap<string, Outcome>> {
   const marks = acted.map(({ id }) => bulkActionId(bulkId ?? "", id));
-  const letters = await query<Replayed & Record<string, unknown>>(
+  const letters = await query<Replayed>(
     env.DB,
     sql`
       SELECT a.target AS id, a.id AS mark, a.instance_id, ${BECAME}, d.body->>'tenant_id' AS tenant_id,

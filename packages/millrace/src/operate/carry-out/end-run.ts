@@ -12,8 +12,9 @@ import { atomically, isLocal, query } from "../../store/d1/retry.ts";
 import { selectInline } from "../../store/inbox/read.ts";
 import { ENDED } from "../../store/instances/status.ts";
 
-/** A run that must end. `at` is the time of the operator's action, `attempts` the number of tries so far. */
-interface Ending {
+/** An operator's action on a run. `at` is its time, `attempts` the number of tries so far. */
+interface ActionOnRun {
+  readonly id: string;
   readonly instance_id: string;
   readonly workflow: string;
   readonly at: number;
@@ -39,7 +40,7 @@ const TRIES_WHILE_AT_WORK = 70;
  */
 export async function endRun(
   env: EngineEnv,
-  { instance_id: id, workflow, at, attempts }: Ending,
+  { instance_id: id, workflow, at, attempts }: ActionOnRun,
 ): Promise<"ended" | "unknown" | "not yet"> {
   const { instance, status, error } = await askPlatform(env, workflow, id);
   if (status === "unreachable") throw new MillraceError("unavailable", error ?? "The platform did not answer.");
@@ -103,17 +104,11 @@ function mayBeginStill(steps: readonly StepRecord[], at: number): boolean {
   return at > since && (steps.length === 0 || steps.some(isRecent));
 }
 
-interface Ended {
-  readonly id: string;
-  readonly instance_id: string;
-  readonly workflow: string;
-}
-
 /**
  * Records the steps that a cancel or a restart cut off, for a later undo. These are steps with a running attempt, or with a failed attempt
  * of unknown outcome. A history that the platform removed contains no such step.
  */
-export async function keepCutOff(env: EngineEnv, { id, instance_id, workflow }: Ended): Promise<void> {
+export async function keepCutOff(env: EngineEnv, { id, instance_id, workflow }: ActionOnRun): Promise<void> {
   const { steps } = await wholeHistoryOf(env, { id: instance_id, workflow });
   const labels = new Set(steps.filter(isCutOff).map(codeLabelOf));
   if (labels.size > 0) await atomically(env.DB, [noteCutOff(id, [...labels])]);

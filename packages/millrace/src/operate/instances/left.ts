@@ -100,7 +100,7 @@ export interface InstanceMessage {
 
 /** The message that started an instance. */
 export async function messageOfInstance(env: EngineEnv, id: string): Promise<InstanceMessage> {
-  const [row] = await query<InstanceMessage & Record<string, unknown>>(
+  const [row] = await query<InstanceMessage>(
     env.DB,
     sql`
       SELECT queue, envelope, ${WAITS_FOR_SLOT} AS waits, ${pauseOf("1")} IS NOT NULL AS is_stopped FROM millrace_instances

@@ -26,13 +26,7 @@ export type Resolution = { verb: "confirm"; output: unknown } | { verb: "reject"
  * `effect_not_found`; `output_too_large` above 4 MiB; `invalid_transition` if the effect is not in doubt, or no run would execute the
  * effect again.
  */
-export async function resolveDoubt(
-  env: EngineEnv,
-  by: Operator,
-  entryKey: string,
-  resolution: Resolution,
-  reason: string,
-): Promise<{ action_id: string; instance_id: string }> {
+export async function resolveDoubt(env: EngineEnv, by: Operator, entryKey: string, resolution: Resolution, reason: string) {
   const key = parseEntryKey(entryKey);
   if (!key) throw notFound();
   const { instanceId } = key;
@@ -74,7 +68,7 @@ interface Standing {
 async function standingOf(env: EngineEnv, by: Operator, key: EntryKey): Promise<Standing | undefined> {
   const { instanceId, step, item, generation } = key;
   const stood = by.bulk ? stoodAtBegin(by.bulk.id) : sql`true`;
-  const [row] = await query<Standing & Record<string, unknown>>(
+  const [row] = await query<Standing>(
     env.DB,
     sql`
       SELECT millrace_inbox.state, millrace_inbox.error->>'answered' IS NOT NULL AS happened,

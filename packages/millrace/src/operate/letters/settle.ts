@@ -22,13 +22,7 @@ const SKIPPED = { before: { state: "open" }, after: { state: "skipped" } };
  * Skips a dead letter for good, with an audit row. If the dead letter's command never started its instance, the instance is skipped too.
  * The messages of `onSkipped` are committed in the same write. Errors: `dead_letter_not_found`.
  */
-export async function skipDeadLetter(
-  env: EngineEnv,
-  catalog: Catalog,
-  by: DeadLetterReader,
-  id: string,
-  reason: string,
-): Promise<{ action_id: string; skipped: boolean }> {
+export async function skipDeadLetter(env: EngineEnv, catalog: Catalog, by: DeadLetterReader, id: string, reason: string) {
   const letter = await getDeadLetter(env, by, id);
   const { instance_id: instanceId, body } = letter;
   const actionId = actionIdOf(by);
@@ -57,12 +51,7 @@ export async function skipDeadLetter(
  * Escalates an open dead letter. The alert channels are notified once, and the dead letter stays open. A repeated escalation changes
  * nothing, and is audited as no change. Errors: `dead_letter_not_found`.
  */
-export async function escalateDeadLetter(
-  env: EngineEnv,
-  by: DeadLetterReader,
-  id: string,
-  note: string,
-): Promise<{ action_id: string; escalated: boolean }> {
+export async function escalateDeadLetter(env: EngineEnv, by: DeadLetterReader, id: string, note: string) {
   const { instance_id: instanceId } = await getDeadLetter(env, by, id);
   const changed = { before: { escalated: false }, after: { escalated: true } };
   const action = { id: crypto.randomUUID(), verb: "escalate", target: id, instanceId, reason: note, ...changed };
