@@ -44,7 +44,6 @@ export function readTyped(name: string, verb: Verb, args: readonly string[]): Ty
   return { words, values };
 }
 
-/** Synonyms of verbs. */
 const SAME: Readonly<Record<string, string>> = { get: "show", ls: "list" };
 
 function parsed(name: string, options: Readonly<Record<string, Option>>, args: readonly string[]) {
@@ -80,7 +79,6 @@ export async function tokenIn(typed: string | undefined): Promise<string | undef
   return (await textOf("token", typed)).trim();
 }
 
-/** The options that every command has. */
 export const COMMON: Readonly<Record<string, Option>> = {
   json: { says: "print the JSON answer of the API" },
   url: { value: "ADDRESS", says: "the engine; default MILLRACE_URL, or the local one" },

@@ -15,9 +15,7 @@ interface Comfort extends Shown {
   readonly checkedBy?: string;
   /** True for a POST that may be repeated: a repeat has no second effect. */
   readonly isSafe?: true;
-  /** Changes the request body before it is sent. */
   readonly correct?: (body: Record<string, unknown>, asked: Asked, ids: readonly string[]) => Promise<void>;
-  /** Prints the answer of the operation. */
   readonly says?: (answer: never, asked: Asked) => Promise<void> | void;
 }
 

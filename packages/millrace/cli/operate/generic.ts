@@ -20,7 +20,6 @@ const PLACES: Readonly<Record<Field["type"], string | undefined>> = {
 };
 const WHOLE = { value: "JSON", says: "the whole body; other options replace its fields; @FILE, -" };
 
-/** The CLI verb that calls an operation of the API. */
 export function verbOf(operation: Operation): Verb {
   const { command, fields, does, page, hasBody } = operation;
   const { options, ends } = COMFORTS[command] ?? {};

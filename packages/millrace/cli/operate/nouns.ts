@@ -15,5 +15,4 @@ export function nounsOf(operations: readonly Operation[]): Record<string, Noun> 
 
 const engine = nounsOf(OPERATIONS);
 
-/** The nouns of the CLI commands for the engine's operations. */
 export const NOUNS: Readonly<Record<string, Noun>> = { ...engine, instances: { ...engine.instances, tail } };

@@ -1,4 +1,3 @@
-/** A parameter or a body field of an operation. */
 export interface Field {
   readonly name: string;
   readonly in: "path" | "query" | "header" | "body";
@@ -8,7 +7,6 @@ export interface Field {
   readonly says?: string;
 }
 
-/** An operation of the API that has a command. */
 export interface Operation {
   /** The noun and the verb of the operation's command, such as `schedules pause`. */
   readonly command: string;
@@ -16,7 +14,6 @@ export interface Operation {
   readonly path: string;
   readonly does: string;
   readonly fields: readonly Field[];
-  /** The columns of the list that the operation returns. */
   readonly columns?: readonly string[];
   /** The maximum number of items per page in the list that the operation returns. */
   readonly page?: number;

@@ -9,7 +9,6 @@ export const instanceStatus = z.enum([...INSTANCE_STATUSES, "pruned"]).meta({
     "The status of the instance with this key. A repeat of its command starts nothing, even if the instance is `errored`, `terminated`, `dead` or `skipped`. `pruned`: the instance ended and was removed by retention.",
 });
 
-/** Fields of the response to an accepted command. */
 export const acceptedShape = {
   instance_id: z.string(),
   replayed: z.boolean().meta({ description: "True for a repeat: the command was accepted before, and nothing new started." }),

@@ -74,7 +74,6 @@ const OPENS_NOTHING = {
   foreign: "The stream token is for another stream. Mint one for this path with POST /v1/stream-tokens.",
 } as const;
 
-/** The refusal of a token without a scope. */
 export function lacksScope(scope: string): MillraceError {
   return new MillraceError("forbidden", `The token lacks the scope \`${scope}\`. Use a token with this scope.`);
 }

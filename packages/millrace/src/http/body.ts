@@ -102,13 +102,9 @@ function tooLarge(maxBytes: number): MillraceError {
 
 type Reader = Pick<ReadableStreamDefaultReader<Uint8Array>, "read" | "cancel">;
 
-interface Deadline {
-  ms: number;
-  passed: Promise<"late">;
-  clear: () => void;
-}
+type Deadline = ReturnType<typeof after>;
 
-function after(ms: number): Deadline {
+function after(ms: number) {
   const { promise: passed, resolve } = Promise.withResolvers<"late">();
   const timer = setTimeout(resolve, ms, "late");
   return { ms, passed, clear: () => clearTimeout(timer) };

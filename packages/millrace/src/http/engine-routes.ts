@@ -149,7 +149,6 @@ const OPERATIONS = [
 
 /** The types for a client: requests and responses of the engine's routes, by path and method. */
 export type EngineApi = ApiOf<(typeof OPERATIONS)[number] | ReturnType<typeof audit> | ReturnType<typeof minting>>;
-/** The types of operations for a client. */
 export type ApiOf<One> = One extends Operation<infer Schema extends RouteSchema> ? Hono<HttpEnv, Schema> : never;
 
 function mark(context: Context<HttpEnv>): void {

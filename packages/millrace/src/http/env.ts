@@ -25,12 +25,6 @@ interface RequestLimits {
 /** The caller of a request, named as in the audit. */
 export type Caller = Token & Operator;
 
-export interface Needed {
-  readonly route: string;
-  /** The scopes of all alternatives that the route accepts. */
-  readonly scopes: readonly Scope[];
-}
-
 /**
  * The command that the console suggests to a new user. The best choice is a command that fails once on a development machine, because a
  * retry shows more of the engine than a success.
@@ -60,8 +54,8 @@ export interface HttpEnv {
   Variables: {
     /** The caller of the request. This variable is set for every route under /v1. */
     caller: Caller;
-    /** The scopes that a route needs. Set when the scope check of the route begins. */
-    needed: Needed;
+    /** A route with the scopes of all alternatives that it accepts. Set when the scope check of the route begins. */
+    needed: { readonly route: string; readonly scopes: readonly Scope[] };
     problems: Problems;
     /** Set for every route of the engine. */
     engine: Engine;

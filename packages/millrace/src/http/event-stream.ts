@@ -17,7 +17,6 @@ export interface Look {
   readonly events: readonly StreamEvent[];
   /** The position after this poll, from which the next connection continues. A poll without events has a position too. */
   readonly place?: string;
-  /** True if the stream will have no more events. */
   readonly isOver?: boolean;
 }
 
@@ -31,7 +30,6 @@ export interface Followed {
    * Resolves when a poll is worthwhile before the end of the current pause. A pause is never shorter than the first value of `pausesMs`.
    */
   sooner?(): Promise<unknown>;
-  /** Releases resources at the end of the stream. */
   close?(): void;
   /** Poll interval in ms: the first value after events, then 50 % longer each time, up to the longest. */
   readonly pausesMs: readonly [first: number, longest: number];
@@ -62,7 +60,6 @@ export const streamHeaders = z.object({
   "last-event-id": z.string().max(1000).optional().meta({ description: "The id of the last event received." }),
 });
 
-/** Documents the response of a stream. */
 export const streamed = (description: string) => ({ description, content: { [EVENT_STREAM]: { schema: z.string() } } });
 
 /** The id of the last stream event that the client received; undefined on the client's first connection. */

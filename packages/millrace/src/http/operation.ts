@@ -23,7 +23,6 @@ const reason = z
   .meta({ description: "The reason, kept in the audit." });
 export const reasoned = z.strictObject({ reason });
 
-/** Problems that any request with a body can return. */
 const BODY_REFUSALS = ["invalid_json", "payload_too_large", "unsupported_media_type", "invalid_payload"] as const;
 
 /** Requires all given scopes, in the router and in the OpenAPI document. */
@@ -31,7 +30,6 @@ export function needs(...scopes: Scope[]) {
   return needing([scopes]);
 }
 
-/** Requires at least one of the given scopes. */
 export function needsOneOf(...scopes: Scope[]) {
   return needing(scopes.map((scope) => [scope]));
 }

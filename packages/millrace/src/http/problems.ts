@@ -12,7 +12,6 @@ export interface Problem {
 
 export type Problems = Readonly<Record<string, Problem>>;
 
-/** The problems of one status, by code. */
 type Explained<Code extends string> = Record<Code, readonly [title: string, means: string, next: string]>;
 
 const permanent = <Code extends string>(status: number, explained: Explained<Code>) => problemsOf(status, false, explained);
@@ -25,7 +24,6 @@ function problemsOf<Code extends string>(status: number, retryable: boolean, exp
   ) as Record<Code, Problem>;
 }
 
-/** The responses to the engine's error codes. */
 export const ENGINE_PROBLEMS = {
   ...permanent(400, {
     invalid_json: ["The body is not JSON", "The body cannot be parsed.", "Send one JSON value with its content type."],

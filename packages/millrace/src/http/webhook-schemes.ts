@@ -94,7 +94,6 @@ function standardHeader(headers: Headers, name: string): string {
   return headers.get(`webhook-${name}`) ?? headers.get(`svix-${name}`) ?? "";
 }
 
-/** Returns the bytes of the key that a scheme derives from a secret. */
 export function keyOf({ key }: WebhookScheme, secret: string): Uint8Array {
   return key?.(secret) ?? new TextEncoder().encode(secret);
 }

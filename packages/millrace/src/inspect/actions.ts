@@ -10,7 +10,6 @@ import { query } from "../store/d1/retry.ts";
 
 const RESULTS = ["applied", "no_change", "failed", "refused"] as const;
 
-/** One audited operator action. */
 export const AuditRow = z.object({
   id: z.string().meta({ description: "The `action_id` in the answer to the action." }),
   actor: z.string(),
@@ -113,7 +112,6 @@ function andAlone(bulk: Filter["bulk"]): Statement {
   return bulk === undefined ? sql`` : sql`AND detail->>'bulk' IS NULL`;
 }
 
-/** The fields of an action in a live event. */
 const ActionEvent = AuditRow.pick({
   id: true,
   actor: true,

@@ -17,7 +17,6 @@ type Answers = z.infer<typeof Answers>;
 export const DOUBTED_COLUMNS = fragment(`i.status, i.undo AS undone_by, e.position < 0 AS takes_back, e.undoable,
   ${nobodyRuns("e.position").fragment} AS runs_no_more, e.error->>'answered' IS NOT NULL AS happened`);
 
-/** A row of an unknown outcome. */
 export interface Doubted {
   readonly status: InstanceStatus;
   /** The action id of the instance's undo, running or complete; null without an undo. */

@@ -2,7 +2,6 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { cellsOf, inCell } from "../contract/cells.ts";
 import { shardsOf } from "../contract/recorder-name.ts";
 import { sql } from "../contract/sql.ts";
-import type { StepMode } from "../contract/step-names.ts";
 import { rounded } from "../observe/cost/formula.ts";
 import { type Cost, instanceCost } from "../observe/cost/instance-cost.ts";
 import { storedUse } from "../observe/cost/stored.ts";
@@ -11,6 +10,7 @@ import { labelValues, tallyIn } from "../observe/metrics/tally.ts";
 import { SPAN_MS, type Span, selectCountsBetween } from "../store/counts.ts";
 import { query } from "../store/d1/retry.ts";
 import { ENDED } from "../store/instances/status.ts";
+import type { Catalog } from "../topology/catalog.ts";
 
 /** The cost of an instance so far, by list prices, in one round trip. The function returns undefined for a removed instance. */
 export async function costOfInstance(env: EngineEnv, id: string): Promise<Cost | undefined> {
@@ -22,15 +22,11 @@ export async function costOfInstance(env: EngineEnv, id: string): Promise<Cost |
 const LOOKED_AT = 2000;
 const RECKONED = 25;
 
-interface Known {
-  readonly workflows: readonly { readonly name: string; readonly run: unknown; readonly steps?: StepMode }[];
-}
-
 /**
  * The cost of each workflow in the catalog, and the monthly cost of the deployment. Both follow from the newest runs of all tenants and the
  * counts of the last day. The result contains no tenant's name.
  */
-export async function costsOfDeployment(given: EngineEnv, { workflows: known }: Known): Promise<Costs> {
+export async function costsOfDeployment(given: EngineEnv, { workflows: known }: Pick<Catalog, "workflows">): Promise<Costs> {
   // The first cell has the counts of all cells.
   const env = inCell(given);
   const cells = cellsOf(env);
@@ -69,11 +65,7 @@ async function newestRuns({ DB }: EngineEnv): Promise<string[]> {
  * The count of ended runs by workflow, and the count of deliveries that returned to their queues. The counts of the last minute may be
  * missing.
  */
-async function countedSince(
-  { DB }: EngineEnv,
-  span: Exclude<Span, "ever">,
-  ms: number,
-): Promise<{ ended: ReadonlyMap<string, number>; retried: number }> {
+async function countedSince({ DB }: EngineEnv, span: Exclude<Span, "ever">, ms: number) {
   const now = Date.now();
   const rows = await query<{ body: string }>(DB, selectCountsBetween(span, now - ms, now + SPAN_MS[span]));
   const ended = new Map<string, number>();

@@ -64,7 +64,6 @@ export const DeadLetterRow = z
   .meta({ id: "DeadLetter" });
 export type DeadLetterRow = z.infer<typeof DeadLetterRow>;
 
-/** A dead letter with its message. */
 export const FullDeadLetter = DeadLetterRow.extend({
   body: z.unknown().meta({ description: "The received message, unchanged.", ...redacted }),
 });
@@ -236,10 +235,7 @@ type LettersOfType = z.infer<typeof LettersOfType>;
  * The dead letters of the last day, of all tenants, by queue and type, and the cells that did not answer. A type for which `isKnown`
  * returns false is counted as `unknown`.
  */
-export async function deadLettersByType(
-  env: Pick<EngineEnv, "DB">,
-  isKnown: (type: string) => boolean,
-): Promise<{ items: LettersOfType[]; failed: readonly number[] }> {
+export async function deadLettersByType(env: Pick<EngineEnv, "DB">, isKnown: (type: string) => boolean) {
   const { found, failed } = await readCells(env, ({ DB }) => atomically(DB, STATES.map(selectRecentLetters)));
   const rows = found.flatMap((states) =>
     states.flatMap((letters, at) =>

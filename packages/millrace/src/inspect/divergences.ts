@@ -82,10 +82,7 @@ function partsOf(id: string): [what: string, kind: string] {
 }
 
 /** The number of open divergences of each kind, and the cells that did not answer. */
-export async function countDivergences(
-  env: EngineEnv,
-  by: Asker,
-): Promise<{ open: Readonly<Record<string, number>>; failed: readonly number[] }> {
+export async function countDivergences(env: EngineEnv, by: Asker) {
   const { rows: counts, failed } = await ofCells<{ kind: string; count: number }>(
     env,
     by,

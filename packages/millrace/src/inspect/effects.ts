@@ -26,7 +26,6 @@ export const AnsweredEffect = z
       "The output of an effect that happened, although its rows were refused (see `error`). Send this `output` with `confirm` after deploying code with valid rows. Null for other effects.",
   });
 
-/** An effect in the API. */
 export const EffectRow = z
   .object({
     key: z.string().meta({ description: "The key of the effect in `POST /v1/effects/{key}/…`." }),

@@ -15,7 +15,6 @@ import { GOING_ON, INSTANCE_STATUSES, type InstanceStatus, IS_INDEXED_AS_STOPPED
 import { INSTANCE_COLUMNS, type Instance, instanceIn, progressIn, type StepProgress } from "./instance-row.ts";
 import { andStands, STANDINGS } from "./standing.ts";
 
-/** The filter of counts of instances. */
 export const CountFilter = z.object({
   workflow: z.string().optional().meta({ description: KNOWN_NAMES }),
   subject: z.string().optional(),

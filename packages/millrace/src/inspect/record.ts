@@ -48,7 +48,7 @@ export type RunRecord = z.infer<typeof RunRecord>;
 /** Maximum length of an output in a record, in characters. */
 const MOST_CHARACTERS = 65_536;
 
-/** The record of an instance's run. Errors: `instance_not_found`. */
+/** Errors: `instance_not_found`. */
 export async function recordOf(env: EngineEnv, by: Operator, id: string, redaction: Redaction): Promise<RunRecord> {
   const { instance, entries, waits, answered } = await namedBatch(env.DB, {
     instance: sql`

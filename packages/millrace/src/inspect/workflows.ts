@@ -16,7 +16,6 @@ type AnyWorkflow = Catalog["workflows"][number];
 /** Maximum number of the tenant's newest instances that counts of instances cover. */
 const COUNTED_INSTANCES = 10_000;
 
-/** The pause of a workflow or queue. */
 export const Paused = z
   .object({
     queue: z.string().nullable().meta({ description: "The paused queue; null if the workflow itself is paused." }),
@@ -149,7 +148,6 @@ interface Counted {
   readonly count: number;
 }
 
-/** The tenant's newest instances, counted by workflow, queue and status. */
 export function countsOf(env: EngineEnv, { tenantId }: Operator): Promise<Counted[]> {
   return query<Counted>(
     env.DB,

@@ -15,7 +15,6 @@ import { act } from "./act.ts";
 import { startBulk } from "./bulk/start.ts";
 import { ActionPlan } from "./instances/plan.ts";
 
-/** The workflow or queue to pause or resume. */
 export interface Work {
   readonly kind: PausedKind;
   readonly name: string;

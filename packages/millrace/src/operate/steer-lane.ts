@@ -5,7 +5,6 @@ import { askLane, type LaneKey } from "../inspect/lanes.ts";
 import type { LaneVerb } from "../lanes/turns-stub.ts";
 import type { Operator } from "../store/actions.ts";
 
-/** Answer of an action on a lane. */
 export const SteeredLane = z
   .object({
     action_id: z.string(),

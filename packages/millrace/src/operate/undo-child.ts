@@ -1,4 +1,5 @@
 import type { EngineEnv } from "../contract/bindings.ts";
+import type { UndoneChild } from "../contract/keeper-stub.ts";
 import { sql } from "../contract/sql.ts";
 import { query } from "../store/d1/retry.ts";
 import { selectChild } from "../store/instances/children.ts";
@@ -6,14 +7,6 @@ import { selectToTakeBack } from "../store/instances/run.ts";
 import { type InstanceStatus, UNDER_WAY } from "../store/instances/status.ts";
 import { applyAction } from "./carry-out/carry-out.ts";
 import { actOn } from "./instances/acts.ts";
-
-export interface UndoneChild {
-  readonly tenantId: string;
-  readonly parent: string;
-  /** The action that undoes the parent. */
-  readonly undo: string;
-  readonly child: string;
-}
 
 /**
  * Cancels or undoes a child for the undo of its parent, as the operator of the parent's undo, and carries out an earlier cancel. Returns

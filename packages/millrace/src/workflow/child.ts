@@ -3,7 +3,7 @@ import { YEAR_MS } from "../contract/duration.ts";
 import { MillraceError } from "../contract/errors.ts";
 import type { Hide } from "../contract/hide.ts";
 import { eventKey, instanceId } from "../contract/ids.ts";
-import { keeperObject } from "../contract/keeper-stub.ts";
+import { keeperObject, type UndoneChild } from "../contract/keeper-stub.ts";
 import type { Draft, MessageDefinition, Performer } from "../contract/message.ts";
 import { attemptCommit } from "../guard/commit.ts";
 import { type PackedOutput, type StepOutcome, unpackOutput } from "../guard/output.ts";
@@ -125,19 +125,11 @@ export async function resultOfChild(replay: Replay, step: StepCall, end: ChildEn
   });
 }
 
-/** The parent's undo of a child. */
-interface UndoneChild {
-  readonly tenantId: string;
-  readonly parent: string;
-  /** The action that undoes the parent. */
-  readonly undo: string;
-}
-
 /**
  * Undoes a child: cancels a child in progress, undoes an ended child, and ends when the child's own undo has ended. A child without an
  * effect to undo remains. Errors: `child_failed` if the child's undo has failed, so that an operator retries that undo first.
  */
-export const undoChild = defineStep<Done<UndoneChild, ChildRecord>, null>({
+export const undoChild = defineStep<Done<Omit<UndoneChild, "child">, ChildRecord>, null>({
   effect: "natural",
   retries: { limit: 10_000, delay: "1 second", backoff: "linear" },
   run: async ({ input: { input, output }, env }) => {

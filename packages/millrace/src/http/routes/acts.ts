@@ -32,12 +32,10 @@ type Json<Of extends z.ZodType, Status extends 200 | 202> = TypedResponse<JSONPa
 
 type AskedAct = Pick<Asked, "env" | "catalog" | "by" | "key"> & { param: { id: string }; body: { reason: string; dry_run: boolean } };
 
-/** The request of an act, from an HTTP request. */
 function callOf({ env, catalog, by, key, param: { id, ...params }, body: { dry_run: _, ...body } }: AskedAct) {
   return [{ env, catalog, by, key, given: { ...params, ...body } }, id] as const;
 }
 
-/** The operator actions in `INSTANCE_ACTS`. */
 export const instanceActs = Object.entries<InstanceAct>(INSTANCE_ACTS).map(([name, act]) => {
   const { path, key } = act;
   const own = Object.entries(act.body ?? {}).filter(([field]) => !path.includes(`{${field}}`));

@@ -43,7 +43,6 @@ const unavailableOf = (cells: readonly number[]) => (cells.length > 0 ? { cells_
 const MutedSchema = z.object({ action_id: z.string(), changed: z.boolean() }).meta({ id: "AlertMuted" });
 const muting = { ...needs("observe", "operate"), params: { id: z.string().min(1).max(64) }, problems: ["alert_not_found"] } as const;
 
-/** The routes about the whole deployment. */
 export const deployment = [
   operation("get", "/healthz", "getHealth", "health show", {
     summary: "Check the deployment, its database and the migrations",

@@ -7,7 +7,6 @@ import { nameQuery, pageBehind, pageOf } from "../paging.ts";
 
 const params = { name: chosenName(200) };
 
-/** The routes of limits and locks. */
 export const limits = [
   operation("get", "/v1/limits", "listLimits", "limits list", {
     summary: "List the rate limits your tenant used in the last day, by name",

@@ -11,7 +11,6 @@ export interface McpCall {
   /** The parsed body of the protocol request. */
   readonly body: unknown;
   readonly caller: { readonly id: string; readonly scopes: readonly string[] };
-  /** The OpenAPI document of the deployment. */
   readonly document: Pick<Document, "paths" | "components">;
   /** The value of MILLRACE_KEY, which signs confirmations. */
   readonly key: string;

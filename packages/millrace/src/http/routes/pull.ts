@@ -160,17 +160,13 @@ function authorized(plans: ReadonlyMap<string, PullPlan>): MiddlewareHandler<Pul
 
 function view({ id, leaseId, type, body, sentAt, attempts }: Leased) {
   return {
-    body: type === "text" && typeof body === "string" ? body : base64Of(body),
+    body: type === "text" && typeof body === "string" ? body : Buffer.from(body as ArrayBuffer).toString("base64"),
     id,
     timestamp_ms: sentAt,
     attempts,
     metadata: { "CF-Content-Type": type, "CF-sourceMessageSource": "worker" },
     lease_id: leaseId,
   };
-}
-
-function base64Of(body: string | ArrayBuffer): string {
-  return (typeof body === "string" ? Buffer.from(body) : Buffer.from(body)).toString("base64");
 }
 
 function succeeded<Result>(result: Result) {

@@ -12,6 +12,7 @@ import type { Row } from "../../store/d1/retry.ts";
 import { MAX_COUNTED } from "../../store/health.ts";
 import { INSTANCE_STATUSES, UNDER_WAY } from "../../store/instances/status.ts";
 import { selectPruned } from "../../store/tombstones.ts";
+import type { Catalog } from "../../topology/catalog.ts";
 import { countEmitted, type JobNode, type Member, memberIn, selectInstances, selectLetters, TOLD_MESSAGES } from "./node.ts";
 
 const CountedInstances = z.object({ status: z.enum(INSTANCE_STATUSES), workflow: z.string(), message_type: z.string(), count: z.int() });
@@ -35,10 +36,7 @@ export type JobSummary = z.infer<typeof JobSummary>;
 export const Collapsed = z.object({ instance_id: z.string(), message_type: z.string(), count: z.int() });
 export type Collapsed = z.infer<typeof Collapsed>;
 
-interface Startable {
-  readonly name: string;
-  readonly on: { readonly type: string; readonly kind: string };
-}
+type Startable = Pick<Catalog["workflows"][number], "name" | "on">;
 
 /**
  * A page of the tenant's members of a job, from causes to effects. The page lists instances in the order of acceptance, each with its
@@ -116,12 +114,7 @@ function summaryOf(instances: readonly Row[], letters: readonly Row[]): JobSumma
  * The nodes of a page, completed with data from other tables: the outbox state of messages, the instances that messages started, and
  * removed causes.
  */
-async function joined(
-  env: Pick<EngineEnv, "DB">,
-  tenantId: string,
-  members: readonly Member[],
-  workflows: readonly Startable[],
-): Promise<{ items: JobNode[]; collapsed: Collapsed[] }> {
+async function joined(env: Pick<EngineEnv, "DB">, tenantId: string, members: readonly Member[], workflows: readonly Startable[]) {
   const nodes = members.flatMap((member) => member.nodes);
   const started = new Map(nodes.map((node) => [node, startedBy(tenantId, node, workflows)]));
   const causes = nodes.flatMap(({ kind, from_instance }) => (kind !== "command" && kind !== "event" && from_instance) || []);

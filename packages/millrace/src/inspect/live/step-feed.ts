@@ -174,12 +174,7 @@ function nextOf(subscription: Subscription): Promise<IteratorResult<StepEvent, v
  * written. While the instance runs, the events of the current millisecond are left to the next query, because more events of that
  * millisecond may follow.
  */
-async function inlineStepsBehind(
-  env: Pick<EngineEnv, "DB">,
-  instanceId: string,
-  { at, nth }: InlinePlace,
-  hasEnded: boolean,
-): Promise<{ told: InlineEvent[]; hasMore: boolean }> {
+async function inlineStepsBehind(env: Pick<EngineEnv, "DB">, instanceId: string, { at, nth }: InlinePlace, hasEnded: boolean) {
   const limit = MOST_STEPS + Math.ceil(nth / EVENTS);
   const rows = await query<{ step: string; item: string; began_at: number; ended_at: number }>(
     env.DB,

@@ -18,7 +18,6 @@ export interface Sought {
   readonly known: KnownNames;
 }
 
-/** A found object. */
 export const Finding = z
   .object({
     kind: z.string().meta({ description: "The kind, such as `instance`, `correlation`, `dead_letter`, or a kind of the app." }),

@@ -35,13 +35,8 @@ const CHUNK = 50;
 /** Maximum duration of a chunk at the bulk action's rate, so that results are recorded soon. */
 const CHUNK_SECONDS = 2;
 
-interface Stage {
-  readonly from: number;
-  readonly to: number;
-}
-
 /** The stage that contains the given position of the item list. At the end of the list, the result is an empty stage. */
-export function stageOf({ ramp }: { readonly ramp: readonly number[] }, matched: number, place: number): Stage {
+export function stageOf({ ramp }: { readonly ramp: readonly number[] }, matched: number, place: number) {
   let from = 0;
   for (const size of ramp) {
     const to = Math.min(from + size, matched);

@@ -217,13 +217,9 @@ async function sentAgain({ env, by, bulkId }: BulkCall, acted: readonly ActedOn[
 
 const ENGINE_BULK_VERBS: readonly AnyBulkVerb[] = [...INSTANCE_VERBS, replayLetters, skipLetters, ...DOUBT_VERBS];
 
-function bulkVerbs(catalog: Catalog): readonly AnyBulkVerb[] {
-  return [...ENGINE_BULK_VERBS, ...catalog.bulkVerbs];
-}
-
 /** Finds the bulk verb with a name. Errors: `invalid_payload` for an unknown name, with the known names. */
 export function bulkVerb(catalog: Catalog, name: string): AnyBulkVerb {
-  const all = bulkVerbs(catalog);
+  const all = [...ENGINE_BULK_VERBS, ...catalog.bulkVerbs];
   const verb = all.find((one) => one.name === name);
   if (verb) return verb;
   const names = all.map((one) => one.name);

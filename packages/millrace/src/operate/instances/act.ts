@@ -23,7 +23,6 @@ export type GivenOf<Of extends Fields> = [keyof Of] extends [never] ? unknown : 
 export type AnswerOf<Of extends Fields> = { action_id: string } & MoreOf<Of>;
 type MoreOf<Of extends Fields> = [keyof Of] extends [never] ? unknown : z.output<z.ZodObject<Of>>;
 
-/** A request for an act on an instance. */
 export interface Asked<Given> {
   readonly env: EngineEnv;
   readonly by: Operator;
@@ -50,7 +49,6 @@ interface Words<Path extends string, Given extends Fields, Answer extends Fields
   readonly description: string;
   /** The reason why the act cannot be undone. Default: it can. */
   readonly final?: string;
-  /** The description of the answer. */
   readonly accepted: string;
   /** The fields of the body except `reason` and `dry_run`, and the parameters of `path`. Default: none. */
   readonly body?: Given;

@@ -12,7 +12,6 @@ import { pastOf } from "./left.ts";
 import { planEffects } from "./plan.ts";
 import { undoVerdictOn, VERDICT_ON } from "./undo.ts";
 
-/** Cancels an instance and its children. */
 export const cancel = instanceAct({
   verb: "cancel",
   path: "cancel",

@@ -98,7 +98,6 @@ export interface InstanceMessage {
   readonly is_stopped: number;
 }
 
-/** The message that started an instance. */
 export async function messageOfInstance(env: EngineEnv, id: string): Promise<InstanceMessage> {
   const [row] = await query<InstanceMessage>(
     env.DB,

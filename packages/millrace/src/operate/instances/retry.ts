@@ -80,7 +80,6 @@ interface ReadRun extends Beginning {
   readonly past: Past;
   /** A step. No recorded effect may depend on its failure. Null if the retry needs no such check. */
   readonly named: string | null;
-  /** See `whyAgain`. */
   readonly again: string | null;
 }
 
@@ -216,7 +215,6 @@ function whyAgain({ status, error }: Instance, failed: string | null, effects: r
 
 const VERDICTS: Record<string, RetryVerdict> = { done: "kept", confirmed: "kept", in_doubt: "in_doubt" };
 
-/** Returns the reason for a refusal of the retry. */
 async function whyRefused(env: EngineEnv, instance: Instance, named: string | null): Promise<string | null> {
   const { status } = instance;
   const depends = named === null ? undefined : (await pastOf(env, instance)).history.wentOnFrom(named);

@@ -83,7 +83,6 @@ export const skip = instanceAct({
 /** The operator's decision on a failed step, or the reason for a refusal. */
 type Decision = Skip | { readonly refused: string };
 
-/** The consequences of a skip. */
 interface Skip {
   /** The effect or read that the run or undo ignores after the skip. */
   readonly about: { readonly step: string; readonly item: string };

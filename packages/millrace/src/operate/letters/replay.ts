@@ -27,7 +27,6 @@ import type { Typed } from "../../topology/marks.ts";
 import { act } from "../act.ts";
 import { type Resendable, readAgain } from "./read-again.ts";
 
-/** Answer of a replay. */
 export const Replayed = z
   .object({
     action_id: z.string(),
@@ -164,7 +163,6 @@ export const ReplayPlanRow = z.object({
     .meta({ description: "For a command: the instance that holds the key; null if the key is free." }),
 });
 
-/** Result of a dry run of a replay. */
 export interface ReplayPlan extends z.infer<typeof ReplayPlanRow> {
   /** The error of a refused replay; null otherwise. */
   readonly refused: MillraceError | null;
@@ -238,7 +236,6 @@ async function holderOf(env: EngineEnv, id: string | undefined): Promise<ReplayP
   return row ? { id: row.id, status: row.status } : null;
 }
 
-/** The definition of a message's type in the current catalog. */
 export const KnownMessage = z.object({
   type: z.string(),
   kind: z.enum(["command", "event"]),
