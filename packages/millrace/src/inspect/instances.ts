@@ -1,49 +1,18 @@
-import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { KNOWN_NAMES } from "../contract/known-fields.ts";
 import type { MessageDefinition } from "../contract/message.ts";
 import { unpackPayload } from "../contract/payload.ts";
 import { among, andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import type { Operator } from "../store/actions.ts";
 import { positionBy } from "../store/d1/named.ts";
-import { keysetPage, type Looked, type Page, type PageRequest, type Position } from "../store/d1/paging.ts";
+import { keysetPage, type Looked, type Page, type Position } from "../store/d1/paging.ts";
 import { atomically, query, type Row } from "../store/d1/retry.ts";
 import { GOING_ON, INSTANCE_STATUSES, type InstanceStatus, IS_INDEXED_AS_STOPPED, IS_OVERDUE } from "../store/instances/status.ts";
+import type { CountFilter, InstanceFilter, StatusCount } from "./instance-filter.ts";
 import { INSTANCE_COLUMNS, type Instance, instanceIn, progressIn, type StepProgress } from "./instance-row.ts";
-import { andStands, STANDINGS } from "./standing.ts";
-
-export const CountFilter = z.object({
-  workflow: z.string().optional().meta({ description: KNOWN_NAMES }),
-  subject: z.string().optional(),
-  correlation: z.string().optional(),
-  tag: z.string().optional().meta({ description: "Instances with this tag." }),
-  since: z.iso
-    .datetime({ offset: true })
-    .transform((time) => Date.parse(time))
-    .optional()
-    .meta({ description: "Accepted at or after this time." }),
-});
-
-export const InstanceFilter = z.object({
-  status: z.enum(INSTANCE_STATUSES).optional(),
-  standing: z.enum(STANDINGS).optional().meta({
-    description:
-      "Only running instances that are delayed (`due_at` in the future), held, retrying, sleeping or waiting, as far as a list has this. The field with that name has the details.",
-  }),
-  ...CountFilter.shape,
-  version: z.int().optional(),
-  parent: z.string().optional().meta({ description: "Children of this instance." }),
-  cause: z.string().optional().meta({ description: "An `id` of `/v1/instances/causes`: errored instances of this cause." }),
-  overdue: z
-    .enum(["true"])
-    .transform(() => true)
-    .optional()
-    .meta({ description: "Only running instances past their `must_end_by`, most recent deadline first." }),
-});
-export type InstanceFilter = z.output<typeof InstanceFilter> & PageRequest;
+import { andStands } from "./standing.ts";
 
 /**
  * Maximum number of rows that one page scans for a workflow or a subject. An index would cost a written row per instance. With this limit,
@@ -203,20 +172,8 @@ export function whereInstancesOf({ tenantId }: Operator, filter: InstanceFilter 
 const MOST_COUNTED = 1_000;
 const COUNTED_FROM = 2_000;
 
-export const StatusCount = z
-  .object({
-    status: z.enum(INSTANCE_STATUSES),
-    count: z.int().max(MOST_COUNTED),
-    more: z.boolean().meta({ description: "True if there are, or may be, more than `count`." }),
-  })
-  .meta({ id: "StatusCount" });
-
 /** Counts the tenant's instances by status, up to 1,000 per status. Each index is read once. */
-export async function countInstances(
-  { DB }: EngineEnv,
-  by: Operator,
-  filter: z.output<typeof CountFilter>,
-): Promise<z.infer<typeof StatusCount>[]> {
+export async function countInstances({ DB }: EngineEnv, by: Operator, filter: CountFilter): Promise<StatusCount[]> {
   const { correlation, tag, since = 0 } = filter;
   const stopped = INSTANCE_STATUSES.filter((status) => status !== "complete" && !GOING_ON.has(status)).map((status) => [status]);
   const isOfOneIndex = correlation !== undefined || tag !== undefined;

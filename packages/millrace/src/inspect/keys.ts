@@ -2,7 +2,7 @@ import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { instanceId, signed } from "../contract/ids.ts";
+import { instanceId } from "../contract/ids.ts";
 import { payloadFingerprint } from "../contract/payload.ts";
 import { rowOf, timestamp } from "../contract/row.ts";
 import { among, fragment, sql } from "../contract/sql.ts";
@@ -15,21 +15,9 @@ import type { Row } from "../store/d1/retry.ts";
 import { FAILED, INSTANCE_STATUSES, type InstanceStatus, SETTLED } from "../store/instances/status.ts";
 import { ENDED_DAYS, FAILED_DAYS, STATED_DAYS, TOMBSTONE_DAYS } from "../store/kept-days.ts";
 import { selectStatedAt } from "../store/stated-events.ts";
-import { STORED_CHARACTERS, selectPruned } from "../store/tombstones.ts";
+import { selectPruned } from "../store/tombstones.ts";
+import { Fingerprint, signedFingerprint } from "./fingerprint.ts";
 import type { KnownNames } from "./search/finder.ts";
-
-export const Fingerprint = z.string().meta({
-  description:
-    "A digest of the payload: equal payloads of a tenant have equal fingerprints. A key accepts only the payload that first used it.",
-});
-
-/**
- * A payload's signed fingerprint for the API, 32 hex characters. With an unsigned digest, a reader who sees the rest of a payload could
- * find a short redacted field by trying values. A tombstone has only the beginning of the fingerprint, so the beginning is signed.
- */
-export function signedFingerprint({ MILLRACE_KEY }: Pick<EngineEnv, "MILLRACE_KEY">, tenantId: string, fingerprint: string): string {
-  return signed(MILLRACE_KEY, "fingerprint", tenantId, fingerprint.slice(0, STORED_CHARACTERS));
-}
 
 export const holderStatus = z.enum([...INSTANCE_STATUSES, "pruned", "archived", "stated"]);
 

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import type { Hide } from "../../contract/hide.ts";
+import { queuesOf } from "../../contract/queue.ts";
 import { hiddenIn } from "../../contract/row.ts";
 import { LetterCause, LetterCauseFilter, listLetterCauses } from "../../inspect/causes.ts";
 import {
@@ -11,17 +12,10 @@ import {
   listDeadLetters,
 } from "../../inspect/dead-letters.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
-import {
-  correctionOf,
-  KnownMessage,
-  knownMessage,
-  planOf,
-  Replayed,
-  type ReplayPlan,
-  ReplayPlanRow,
-  replayDeadLetter,
-} from "../../operate/letters/replay.ts";
+import { textField } from "../../intake/letters/letter.ts";
+import { correctionOf, planOf, Replayed, type ReplayPlan, ReplayPlanRow, replayDeadLetter } from "../../operate/letters/replay.ts";
 import { escalateDeadLetter, skipDeadLetter } from "../../operate/letters/settle.ts";
+import type { Catalog } from "../../topology/catalog.ts";
 import { refuseUnknownNames } from "../known-names.ts";
 import { operation, reasoned } from "../operation.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
@@ -45,6 +39,25 @@ function hiddenProblem(problem: z.infer<typeof ProblemSchema>, hide: Hide): z.in
     ...(issues && { issues: issues.map(({ path, message }) => ({ path: hide(path), message: hide(message) })) }),
     ...(meant && { did_you_mean: hide(meant) }),
   };
+}
+
+const KnownMessage = z.object({
+  type: z.string(),
+  kind: z.enum(["command", "event"]),
+  version: z.int().meta({ description: "The current version of its schema." }),
+  queues: z.array(z.string()),
+  workflow: z.string().nullable().meta({ description: "For a command: the workflow that handles it." }),
+});
+
+/** The type of a dead letter's message in the current catalog; null if the type is unknown. */
+function knownMessage(catalog: Catalog, { body }: Pick<FullDeadLetter, "body">): z.infer<typeof KnownMessage> | null {
+  const type = textField(body, "message_type");
+  const kinds = type === null ? [] : catalog.kindsOf(type);
+  const kind = kinds.find((one) => one === textField(body, "kind")) ?? kinds[0];
+  if (type === null || kind === undefined) return null;
+  const workflow = kind === "command" ? catalog.performer(type) : null;
+  const { version, queue } = workflow?.on ?? catalog.subscribers(type).event;
+  return { type, kind, version, queues: [...queuesOf(queue)], workflow: workflow?.name ?? null };
 }
 
 const DeadLetterDetail = FullDeadLetter.extend({

@@ -3,17 +3,9 @@ import { hideNothing } from "../../contract/hide.ts";
 import { hiddenIn } from "../../contract/row.ts";
 import { InstanceCause, InstanceCauseFilter, listInstanceCauses } from "../../inspect/causes.ts";
 import { describeInstance, InstanceDetail } from "../../inspect/instance-detail.ts";
+import { CountFilter, InstanceFilter, StatusCount } from "../../inspect/instance-filter.ts";
 import { Instance } from "../../inspect/instance-row.ts";
-import {
-  CountFilter,
-  countInstances,
-  getInstance,
-  InstanceFilter,
-  listInstances,
-  MAX_WAIT_S,
-  StatusCount,
-  untilSettled,
-} from "../../inspect/instances.ts";
+import { countInstances, getInstance, listInstances, MAX_WAIT_S, untilSettled } from "../../inspect/instances.ts";
 import { EmittedMessage, emittedBy } from "../../inspect/messages.ts";
 import { RunRecord, recordOf } from "../../inspect/record.ts";
 import { redactionOf } from "../../inspect/redaction.ts";

@@ -4,14 +4,13 @@ import type { Envelope } from "../../contract/envelope.ts";
 import { codeOf, MillraceError, messageOf } from "../../contract/errors.ts";
 import { instanceId, outboxId } from "../../contract/ids.ts";
 import { payloadFingerprint } from "../../contract/payload.ts";
-import { queuesOf } from "../../contract/queue.ts";
 import { restored, saysRedacted } from "../../contract/redact.ts";
 import { redacted } from "../../contract/row.ts";
 import { type Statement, sql } from "../../contract/sql.ts";
 import { type DeadLetterReader, type FullDeadLetter, getDeadLetter } from "../../inspect/dead-letters.ts";
-import { Fingerprint, signedFingerprint } from "../../inspect/keys.ts";
+import { Fingerprint, signedFingerprint } from "../../inspect/fingerprint.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
-import { envelopeIn, textField } from "../../intake/letters/letter.ts";
+import { envelopeIn } from "../../intake/letters/letter.ts";
 import { pulledMessage, pullIn } from "../../pull/letters.ts";
 import { type PullEnv, pullQueueOf } from "../../pull/stub.ts";
 import { relay } from "../../recorder/relay.ts";
@@ -234,25 +233,6 @@ async function holderOf(env: EngineEnv, id: string | undefined): Promise<ReplayP
   if (id === undefined) return null;
   const [row] = await query<NonNullable<ReplayPlan["instance"]>>(env.DB, selectKnown([id]));
   return row ? { id: row.id, status: row.status } : null;
-}
-
-export const KnownMessage = z.object({
-  type: z.string(),
-  kind: z.enum(["command", "event"]),
-  version: z.int().meta({ description: "The current version of its schema." }),
-  queues: z.array(z.string()),
-  workflow: z.string().nullable().meta({ description: "For a command: the workflow that handles it." }),
-});
-
-/** The type of a dead letter's message in the current catalog; null if the type is unknown. */
-export function knownMessage(catalog: Catalog, { body }: Pick<FullDeadLetter, "body">): z.infer<typeof KnownMessage> | null {
-  const type = textField(body, "message_type");
-  const kinds = type === null ? [] : catalog.kindsOf(type);
-  const kind = kinds.find((one) => one === textField(body, "kind")) ?? kinds[0];
-  if (type === null || kind === undefined) return null;
-  const workflow = kind === "command" ? catalog.performer(type) : null;
-  const { version, queue } = workflow?.on ?? catalog.subscribers(type).event;
-  return { type, kind, version, queues: [...queuesOf(queue)], workflow: workflow?.name ?? null };
 }
 
 /**
