@@ -30,12 +30,8 @@ export function needs(...scopes: Scope[]) {
   return needing([scopes]);
 }
 
-export function needsOneOf(...scopes: Scope[]) {
-  return needing(scopes.map((scope) => [scope]));
-}
-
 /** Requires one of several lists of scopes: a token needs every scope of at least one list. */
-function needing(alternatives: readonly Scope[][]): { middleware: MiddlewareHandler<HttpEnv>; security: { bearer: string[] }[] } {
+export function needing(alternatives: readonly Scope[][]): { middleware: MiddlewareHandler<HttpEnv>; security: { bearer: string[] }[] } {
   const all = alternatives.flat();
   return {
     security: alternatives.map((scopes) => ({ bearer: scopes })),

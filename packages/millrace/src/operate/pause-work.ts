@@ -26,7 +26,6 @@ export const PausePlan = ActionPlan.extend({
   running: z.int().meta({ description: "Instances of your tenant that run or wait, among the newest ones." }),
   waiting: z.int().meta({ description: "Instances of your tenant that have not started, among the newest ones." }),
 }).meta({ id: "PausePlan" });
-export type PausePlan = z.infer<typeof PausePlan>;
 
 export const WorkPaused = z
   .object({

@@ -14,7 +14,7 @@ import { MinuteOfMessages, messagesByMinute, QUEUE_SOURCES, QueueHealth, queueHe
 import { SOURCE_KINDS } from "../../observe/metrics/runs.ts";
 import { MAX_MUTE_MS, mute } from "../../operate/mute-alert.ts";
 import { ownOf } from "../../topology/consumer.ts";
-import { needs, needsOneOf, operation, reasoned } from "../operation.ts";
+import { needing, needs, operation, reasoned } from "../operation.ts";
 import { page, pageOf, pageQuery, wholeNumber } from "../paging.ts";
 
 export const METRICS_PATH = "/metrics";
@@ -95,7 +95,7 @@ export const deployment = [
   operation("get", "/v1/divergences", "listDivergences", "divergences list", {
     summary: "List divergences, newest first",
     description: "The scope `observe` reads the divergences of all tenants, the scope `read` those of the token's tenant.",
-    ...needsOneOf("read", "observe"),
+    ...needing([["read"], ["observe"]]),
     query: { ...DivergenceFilter.shape, ...pageQuery },
     answer: [
       "A page of divergences",

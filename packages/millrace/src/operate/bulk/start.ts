@@ -179,7 +179,6 @@ function callOf(env: EngineEnv, catalog: Catalog, by: Asker, { reason, undo, run
 }
 
 export const StartedBulk = BulkAction.extend({ replayed: z.boolean() }).meta({ id: "StartedBulkAction" });
-type StartedBulk = z.infer<typeof StartedBulk>;
 
 /**
  * Starts a bulk action. One write stores the present list of items, the command that executes the bulk action, and the audit row. A
@@ -187,13 +186,7 @@ type StartedBulk = z.infer<typeof StartedBulk>;
  * than 100,000 items; `forbidden`; `idempotency_key_reused`; `more_matched`; `bulk_actions_running` if the tenant has the maximum number of
  * running bulk actions; `config_invalid` without a consumer of `bulk-action`.
  */
-export async function startBulk(
-  env: EngineEnv,
-  catalog: Catalog,
-  by: Asker,
-  request: BulkRequest,
-  key: string | undefined,
-): Promise<StartedBulk> {
+export async function startBulk(env: EngineEnv, catalog: Catalog, by: Asker, request: BulkRequest, key: string | undefined) {
   const { tenantId } = by;
   const meant = read(catalog, by, request);
   const { verb, members, ids, asked } = meant;

@@ -1,7 +1,7 @@
 import type { Asker } from "../../access/may-ask.ts";
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { MillraceError } from "../../contract/errors.ts";
-import { type BulkAction, getBulkAction, storedBulk } from "../../inspect/bulk-actions.ts";
+import { getBulkAction, storedBulk } from "../../inspect/bulk-actions.ts";
 import { type Action, audit, operatorOf } from "../../store/actions.ts";
 import { abortBulk, resumeBulk } from "../../store/bulk-actions.ts";
 import type { Catalog } from "../../topology/catalog.ts";
@@ -9,13 +9,11 @@ import { act } from "../act.ts";
 import { passInstance } from "./message.ts";
 import { assertCarriedOut, startRun, tooMany } from "./start.ts";
 
-export type SteeredBulk = BulkAction & { action_id: string };
-
 /**
  * Halts a bulk action within a second. The actions on completed items are not reversed. Errors: `bulk_action_not_found`;
  * `invalid_transition`, audited as no change, for a bulk action that is not running.
  */
-export async function abort(env: EngineEnv, by: Asker, id: string, reason: string): Promise<SteeredBulk> {
+export async function abort(env: EngineEnv, by: Asker, id: string, reason: string) {
   const operator = operatorOf(by);
   const { state } = await getBulkAction(env, by, id);
   const changed = { before: { state }, after: { state: "aborted" } };
@@ -35,7 +33,7 @@ export async function abort(env: EngineEnv, by: Asker, id: string, reason: strin
  * items. Failed items are not repeated. Errors: `bulk_action_not_found`; `invalid_transition`, audited as no change, for a bulk action that
  * is running or complete; `bulk_actions_running`.
  */
-export async function resume(env: EngineEnv, catalog: Catalog, by: Asker, id: string, reason: string): Promise<SteeredBulk> {
+export async function resume(env: EngineEnv, catalog: Catalog, by: Asker, id: string, reason: string) {
   assertCarriedOut(catalog);
   const { tenantId } = by;
   const operator = operatorOf(by);
