@@ -107,7 +107,10 @@ export function inDoubt(key: EntryKey): StepOutcome {
 }
 
 /** Returns the recorded output of an effect. Throws the recorded error if the output could not be stored. */
-export function resultOf(instanceId: string, entry: Entry): PackedOutput {
+export function resultOf(
+  instanceId: string,
+  entry: Pick<Entry, "step" | "item" | "generation" | "output" | "output_ref" | "error">,
+): PackedOutput {
   if (entry.error !== null && entry.output === null && entry.output_ref === null) {
     const { code, message } = JSON.parse(entry.error) as { code: ErrorCode; message: string };
     if (code === "output_too_large" || code === "output_not_serializable") {

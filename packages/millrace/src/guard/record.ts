@@ -13,6 +13,7 @@ import { laneIn, queueFor } from "../contract/queue.ts";
 import { CHILD_PREFIX, labelOf } from "../contract/step-names.ts";
 import { beginning } from "../contract/text.ts";
 import { nextHop } from "../contract/trace.ts";
+import type { Answer } from "../recorder/answer.ts";
 import type { Replay } from "../replay/replay.ts";
 import type { StepCall } from "../replay/step-call.ts";
 import { assertWellFormed } from "../store/d1/bindable.ts";
@@ -51,7 +52,7 @@ export async function record<Output>(
   });
   let answer = await replay.recorder.record(now(), outcome);
   // Another replay of the run may have written records that this replay has not read.
-  while (answer.entry?.state !== "done" && (await inbox.follow(step))) answer = await replay.recorder.record(now(), outcome);
+  while (!isDone(answer) && (await inbox.follow(step))) answer = await replay.recorder.record(now(), outcome);
   const { mine, entry } = answer;
   inbox.noteEntry(answer.standing, askedAt);
   await crashPoint("W05 recorded, step result lost", replay.instanceId);
@@ -59,11 +60,15 @@ export async function record<Output>(
     inbox.noteOutcome(step);
     replay.noteTagged(tags);
   } else inbox.noteOther(step);
-  if (entry?.state !== "done") {
+  if (!isDone(answer)) {
     throw new MillraceError("lease_lost", `Another attempt has claimed "${step.label}": the outcome of this attempt was not recorded.`);
   }
-  const result = resultOf(replay.instanceId, entry);
+  const result = resultOf(replay.instanceId, entry ?? { ...attempt.key, output: packed.output, output_ref: packed.outputRef, error });
   return answer.appRows === undefined ? result : { ...result, appRows: answer.appRows };
+}
+
+function isDone({ mine, entry }: Answer): boolean {
+  return mine || entry?.state === "done";
 }
 
 export async function pack(replay: Replay, attempt: Attempt, output: unknown): Promise<{ packed: PackedOutput; problem?: unknown }> {

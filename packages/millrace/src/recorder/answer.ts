@@ -19,7 +19,10 @@ export interface Outcome {
 /** An inbox entry, and whether the entry belongs to the requesting attempt. */
 export interface Answer {
   mine: boolean;
-  /** The inbox entry; null if the inbox contains no entry because another replay has written. */
+  /**
+   * The inbox entry. Null if the inbox contains no entry because another replay has written. Also null for an outcome that this call has
+   * committed, because the caller has the outcome.
+   */
   entry: Entry | null;
   /** The instance's status at the write. From this status the replay learns an operator's decision without another round trip. */
   standing?: Standing | undefined;
@@ -47,29 +50,4 @@ export function onlyEntry(rows: Row[] | undefined): Entry | null {
  */
 export function recorded(attempt: Attempt, entry: Entry | null): Answer | undefined {
   return entry?.state === "done" ? { mine: entry.token === attempt.token, entry } : undefined;
-}
-
-export function doneEntry(
-  { key, position, after, caught, epoch, token, undoable, beganAt = null, endedInline }: Attempt,
-  outcome: Outcome,
-): Entry {
-  return {
-    step: key.step,
-    item: key.item,
-    generation: key.generation,
-    position,
-    after,
-    caught,
-    state: "done",
-    epoch,
-    token,
-    repeats: 0,
-    undoable: undoable ? 1 : 0,
-    began_at: beganAt,
-    ended_at: endedInline ? Date.now() : null,
-    lease_left_ms: 0,
-    output: outcome.output,
-    output_ref: outcome.outputRef,
-    error: outcome.error,
-  };
 }

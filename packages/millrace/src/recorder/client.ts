@@ -1,3 +1,4 @@
+import type { DurableObject } from "cloudflare:workers";
 import pRetry from "p-retry";
 import { type EngineEnv, objectBinding } from "../contract/bindings.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
@@ -7,27 +8,7 @@ import { asUnavailable, comeBackMs, troubleOf } from "../store/d1/trouble.ts";
 import type { Recorder } from "./recorder.ts";
 
 /** The client of a recorder. Every call may be repeated, because each statement addresses its row by key and is fenced. */
-export type RecorderClient = Pick<Recorder, (typeof METHODS)[number]>;
-
-const METHODS = [
-  "begin",
-  "history",
-  "output",
-  "standing",
-  "claim",
-  "extend",
-  "giveUp",
-  "refuseSkip",
-  "doubtHanging",
-  "doubtAgain",
-  "parked",
-  "fence",
-  "record",
-  "keepCaught",
-  "report",
-  "tag",
-  "finish",
-] as const satisfies (keyof Recorder)[];
+export type RecorderClient = Omit<Recorder, "accept" | "tally" | "writeCounts" | keyof DurableObject>;
 
 /**
  * The retries of a call while a recorder restarts. All retries together take less than the 15 s that a step's timeout reserves for the
@@ -65,7 +46,7 @@ export function recorderOf(env: EngineEnv, instanceId: string): RecorderClient {
         throw asUnavailable(error, "The recorder");
       }
     };
-  return Object.fromEntries(METHODS.map((name) => [name, call(name)])) as unknown as RecorderClient;
+  return new Proxy({} as RecorderClient, { get: (_, name) => call(name as keyof RecorderClient) });
 }
 
 /** Matches the platform's error for a call whose arguments or result exceed 32 MiB. */

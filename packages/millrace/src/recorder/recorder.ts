@@ -38,7 +38,7 @@ import {
 import { markDoubted, markInDoubt, markResolved, markWaiting } from "../store/instances/wait.ts";
 import { storeOutgoing } from "../store/outbox.ts";
 import { noteTold } from "../store/waits.ts";
-import { type Answer, doneEntry, type Outcome, onlyEntry, recorded, standingOf, standingSaid } from "./answer.ts";
+import { type Answer, type Outcome, onlyEntry, recorded, standingOf, standingSaid } from "./answer.ts";
 import { type Arrival, Gatherer, type Written } from "./gather.ts";
 import { relay } from "./relay.ts";
 import { startInstances } from "./start.ts";
@@ -206,7 +206,7 @@ export class Recorder extends DurableObject<EngineEnv> {
     if (outcome.messages.some(({ queue }) => laneIn(queue) !== undefined)) await relay(this.env, outcome.messages);
     else if (outcome.messages.length > 0) this.ctx.waitUntil(relay(this.env, outcome.messages));
     await crashPoint("W04 committed, caller saw an error", instanceId, about);
-    return { mine: true, entry: doneEntry(attempt, outcome), ...committed };
+    return { mine: true, entry: null, ...committed };
   }
 
   /** Accepts the commands of one caller together with the commands of concurrent callers (see `Gatherer`). */
