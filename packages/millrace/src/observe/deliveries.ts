@@ -35,14 +35,18 @@ interface Noted extends Omit<Delivery, "waitedMs" | "ms"> {
 }
 
 /** Records the outcome of a delivery as one log line and as spans. A message that became a dead letter is also counted. */
-export function noteDelivery(env: object, { takenAt: at, ...said }: Noted): void {
-  const span = spanOfDelivery(said.message);
-  const madeAt = Date.parse(String(fieldsOf(said.message).created_at));
+export function noteDelivery(env: object, noted: Noted): void {
+  const span = spanOfDelivery(noted.message);
+  logDelivery(env, noted, span && spanIdOf(span.traceparent));
+  if (span && noted.takenAt !== undefined) traceDelivery(span, timed(noted), noted.takenAt);
+  if (noted.deadLetter !== undefined) countLetters(env, [{ queue: noted.queue, reason: noted.code }]);
+}
+
+function timed(noted: Noted): Delivery {
+  const { takenAt: at, message } = noted;
+  const madeAt = Date.parse(String(fieldsOf(message).created_at));
   const waitedMs = at === undefined || Number.isNaN(madeAt) ? undefined : Math.max(0, at - madeAt);
-  const delivery = { ...said, waitedMs, ms: at && Date.now() - at };
-  logDelivery(env, delivery, span && spanIdOf(span.traceparent));
-  if (span && at !== undefined) traceDelivery(span, delivery, at);
-  if (said.deadLetter !== undefined) countLetters(env, [{ queue: said.queue, reason: said.code }]);
+  return { ...noted, waitedMs, ms: at && Date.now() - at };
 }
 
 /** The cause of a failed delivery for log, span and counts, without the values of the message's sensitive fields. */
@@ -64,20 +68,21 @@ const GRAVE: Delivery["outcome"] = "captured";
  * Logs the outcome of a delivery with the message's identifying fields, without the payload. The envelope's fields may be unvalidated, so
  * only strings are logged, in shortened form.
  */
-function logDelivery(env: object, { queue, message: { id, body }, ...said }: Delivery, spanId: string | undefined): void {
-  const fields = (typeof body === "object" && body !== null ? body : {}) as Record<string, unknown>;
-  const { traceparent } = fields;
-  const trace = isTraceparent(traceparent) ? { trace_id: traceIdOf(traceparent), span_id: spanId ?? spanIdOf(traceparent) } : undefined;
-  const { outcome, attempt, waitedMs, ms, deadLetter, code, upstreamStatus, error, hide } = said;
-  logSampled(env, levelOf(outcome), trace?.trace_id, () => ({
-    log: "delivery",
-    ...{ queue, delivery_id: id, attempt, outcome },
-    ...namesIn(fields, hide),
-    ...trace,
-    ...{ waited_ms: waitedMs, ms, dead_letter: deadLetter, code, upstream_status: upstreamStatus },
-    ...(!GOOD.has(outcome) && outcome !== "settled" && { will_retry: outcome !== GRAVE }),
-    ...(error !== undefined && { error: beginning(wordsOf(env, error, upstreamStatus), MAX_ERROR_CHARACTERS) }),
-  }));
+function logDelivery(env: object, noted: Noted, spanId: string | undefined): void {
+  const fields = fieldsOf(noted.message);
+  const traceparent = isTraceparent(fields.traceparent) ? fields.traceparent : undefined;
+  logSampled(env, levelOf(noted.outcome), traceparent && traceIdOf(traceparent), () => {
+    const { queue, message, outcome, attempt, waitedMs, ms, deadLetter, code, upstreamStatus, error, hide } = timed(noted);
+    return {
+      log: "delivery",
+      ...{ queue, delivery_id: message.id, attempt, outcome },
+      ...namesIn(fields, hide),
+      ...(traceparent && { trace_id: traceIdOf(traceparent), span_id: spanId ?? spanIdOf(traceparent) }),
+      ...{ waited_ms: waitedMs, ms, dead_letter: deadLetter, code, upstream_status: upstreamStatus },
+      ...(!GOOD.has(outcome) && outcome !== "settled" && { will_retry: outcome !== GRAVE }),
+      ...(error !== undefined && { error: beginning(wordsOf(env, error, upstreamStatus), MAX_ERROR_CHARACTERS) }),
+    };
+  });
 }
 
 function namesIn(fields: Record<string, unknown>, hide: Hide): Record<string, string | undefined> {

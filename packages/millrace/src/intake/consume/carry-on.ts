@@ -76,10 +76,15 @@ async function send(env: EngineEnv, group: readonly Plan[], { sent }: Written): 
  * later.
  */
 async function start(env: EngineEnv, group: readonly Plan[], { taken }: Written): Promise<{ has(id: string): boolean }> {
-  const unseen = firstOf(group.flatMap((plan) => plan.instances)).filter((one) => UNSEEN.has(taken.get(one)?.status ?? "dead"));
-  const queued = unseen.filter((one) => taken.get(one)?.status === "queued" && taken.get(one)?.held === 0);
-  const unwatched = unseen.filter((one) => taken.get(one)?.unwatched === 1);
-  if (unwatched.length > 0) await atomically(env.DB, [watchAgain(unwatched.map(({ id }) => id))]);
+  const queued: Acceptance[] = [];
+  const unwatched: string[] = [];
+  for (const one of firstOf(group.flatMap((plan) => plan.instances))) {
+    const row = taken.get(one);
+    if (row === undefined || !UNSEEN.has(row.status)) continue;
+    if (row.status === "queued" && row.held === 0) queued.push(one);
+    if (row.unwatched === 1) unwatched.push(one.id);
+  }
+  if (unwatched.length > 0) await atomically(env.DB, [watchAgain(unwatched)]);
   return (await startInTurn(env, queued)).failed;
 }
 
@@ -92,9 +97,10 @@ function whatBecameOf({ envelope, instances }: Plan, { taken }: Written, { captu
   const [command] = envelope.kind === "command" ? instances : [];
   if (command === undefined) return { did: captured.has(envelope) ? "captured" : "routed" };
   if (captured.has(command)) return { did: "captured" };
+  const row = taken.get(command);
   // The command's workflow or queue is paused, or the command waits for a slot or its due time.
-  if (taken.get(command)?.status === "accepted" || (command.flow && taken.get(command)?.held === 1)) return { did: "put off" };
-  if (taken.get(command)?.deliveries !== 1) return { did: "duplicate" };
+  if (row?.status === "accepted" || (command.flow && row?.held === 1)) return { did: "put off" };
+  if (row?.deliveries !== 1) return { did: "duplicate" };
   return { did: putOff.has(command.id) ? "put off" : "started" };
 }
 
