@@ -1,4 +1,4 @@
-import type { EngineEnv, Envelope } from "millrace";
+import { type EngineEnv, type Envelope, ids } from "millrace";
 import { type Catalog, dispatch } from "millrace/worker";
 
 const BATCH = 100;
@@ -81,6 +81,48 @@ export async function engineIntake(env: EngineEnv, catalog: Catalog, count: numb
   const start = performance.now();
   for (const batch of delivered) await consume(batch, withoutWork);
   return report(settled.acked, count, start);
+}
+
+/** The columns that the acceptance of a message fills. The other columns of an instance have their defaults. */
+const COLUMNS =
+  "id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, queue, status, " +
+  "deliveries, accepted_at, updated_at, check_at";
+
+/** The rows of the messages without their duplicates, as one JSON list for each batch. */
+export function rowsOf(count: number, series: string): string[] {
+  const messages = envelopes(count, series).filter((_, index) => index % 10 !== 9);
+  const now = Date.now();
+  const rows = messages.map((one) => {
+    const id = ids.digest(one.idempotency_key);
+    const { tenant_id, message_type, idempotency_key, correlation_id, causation_id, subject } = one;
+    const names = [tenant_id, "empty", message_type, idempotency_key, correlation_id, causation_id, subject];
+    return JSON.stringify([id, ...names, id + id, JSON.stringify(one), "bench-commands", "queued", 1, now, now, now + 10_000]);
+  });
+  return Array.from({ length: Math.ceil(count / BATCH) }, (_, nth) => `[${rows.slice(nth * 90, (nth + 1) * 90).join(",")}]`);
+}
+
+/**
+ * The lower bound of the engine's consumer: D1 writes the same rows to a table with the same columns and indexes, with one statement for
+ * each batch of messages.
+ */
+export async function insertIntake(env: EngineEnv, count: number, series: string): Promise<number> {
+  const batches = rowsOf(count, series);
+  const values = COLUMNS.split(", ").map((_, place) => `value->>${place}`);
+  const insert = env.DB.prepare(`INSERT INTO bench_instances (${COLUMNS}) SELECT ${values.join(", ")} FROM json_each(?1)`);
+  const start = performance.now();
+  for (const rows of batches) await env.DB.batch([insert.bind(rows)]);
+  return count / ((performance.now() - start) / 1000);
+}
+
+/** Creates a table with the columns and indexes of the engine's instances, without triggers. */
+export async function createCopy(db: D1Database): Promise<void> {
+  const { results } = await db
+    .prepare("SELECT sql FROM sqlite_master WHERE tbl_name = 'millrace_instances' AND type IN ('table', 'index') AND sql IS NOT NULL")
+    .all<{ sql: string }>();
+  for (const { sql } of results) {
+    const copy = sql.replaceAll("millrace_instances", "bench_instances").replace(/^CREATE \w+/, "$& IF NOT EXISTS");
+    await db.prepare(copy).run();
+  }
 }
 
 /** The loop of the measurement without a consumer, to measure the overhead of the loop. */

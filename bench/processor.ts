@@ -5,6 +5,7 @@ import { type AskWorker, median, repeat, round, say } from "./figures.ts";
 const PATHS = {
   plain: { path: "/intake/plain?", count: 1000 },
   consumer: { path: "/intake/engine?", count: 10_000 },
+  insert: { path: "/intake/insert?", count: 10_000, prepare: "/rows?" },
   api: { path: "/accept?", count: 2000 },
   recorder: { path: "/recorder?shards=1&", count: 4000 },
 };
@@ -13,9 +14,9 @@ const PATHS = {
 const TICK_US = 10_000;
 
 /**
- * Microseconds of the runtime's processor time, including the time of D1, for each operation. The operations are a message in the usual
- * consumer, a message in the engine's consumer, a command in `POST /v1/commands`, and an outcome in the recorder. The time to create the
- * messages is subtracted. The result is undefined on systems without /proc.
+ * Microseconds of the runtime's processor time, including the time of D1, for each operation. Two operations are a message in the usual
+ * consumer and in the engine's consumer. The others are D1's plain insert of a message's row, a command in `POST /v1/commands`, and an
+ * outcome in the recorder. The time to create the messages or rows is subtracted. The result is undefined on systems without /proc.
  */
 export async function processorFigures(ask: AskWorker, runtime: () => number[], rounds: number) {
   if (takenBy(runtime()) === undefined) {
@@ -27,23 +28,25 @@ export async function processorFigures(ask: AskWorker, runtime: () => number[], 
     await ask(`${path}count=${count}`);
     return ((takenBy(runtime()) ?? 0) - before) / count;
   };
-  const each = async ({ path, count }: { path: string; count: number }) => {
+  const each = async ({ path, count, prepare = "/nothing?" }: { path: string; count: number; prepare?: string }) => {
     await ask(`${path}count=${count}`);
-    const rest = await repeat(rounds, async () => (await taken(path, count)) - (await taken("/nothing?", count)));
+    const rest = await repeat(rounds, async () => (await taken(path, count)) - (await taken(prepare, count)));
     return round(median(rest));
   };
   const plain = await each(PATHS.plain);
   const consumer = await each(PATHS.consumer);
+  const insert = await each(PATHS.insert);
   const api = await each(PATHS.api);
   const recorder = await each(PATHS.recorder);
   say(
     "processor time",
     `usual consumer ${plain} µs per message`,
     `the engine's consumer ${consumer} µs per message`,
+    `D1's insert of the consumer's rows ${insert} µs per message`,
     `API ${api} µs per command`,
     `recorder ${recorder} µs per outcome`,
   );
-  return { processor_us: { plain, consumer, api, recorder } };
+  return { processor_us: { plain, consumer, insert, api, recorder } };
 }
 
 /** The processor time in microseconds that these processes and their threads have used so far. */

@@ -2,7 +2,7 @@ import { engineRoutes } from "millrace/http";
 import { catalog, dispatch, entrypoint, keeper, Recorder } from "millrace/worker";
 import { acceptRate } from "./accept.ts";
 import { counterAddRate, limiterTakeRate } from "./coordination.ts";
-import { engineIntake, noIntake, plainIntake } from "./intake.ts";
+import { createCopy, engineIntake, insertIntake, noIntake, plainIntake, rowsOf } from "./intake.ts";
 import { confirmedProjection, engineProjection, plainProjection } from "./projections.ts";
 import { recorderRate } from "./recorder.ts";
 import { type BenchEnv, engineLatency, engineRuns, rawLatency, rawRuns } from "./runs.ts";
@@ -73,11 +73,16 @@ export default {
       case "/healthz":
         await env.DB.prepare("CREATE TABLE IF NOT EXISTS processed (id TEXT PRIMARY KEY, at INTEGER NOT NULL)").run();
         await env.DB.prepare("CREATE TABLE IF NOT EXISTS bench_rows (id TEXT PRIMARY KEY, done INTEGER NOT NULL)").run();
+        await createCopy(env.DB);
         return Response.json({ ok: true });
       case "/intake/plain":
         return Response.json(await plainIntake(env, count, series));
       case "/intake/engine":
         return Response.json(await engineIntake(env, app, count, series));
+      case "/intake/insert":
+        return Response.json(await insertIntake(env, count, series));
+      case "/rows":
+        return Response.json(rowsOf(count, series).length);
       case "/nothing":
         return Response.json(noIntake(count, series));
       case "/accept":

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { miniflare } from "../../packages/millrace/cli/local/miniflare.ts";
+import { keepInMemory } from "../../test/in-memory.ts";
 import { median, round, say } from "../figures.ts";
 import { takenBy } from "../processor.ts";
 import { bundle, children, type Runtime } from "./door.ts";
@@ -20,8 +21,12 @@ interface Asked {
   slow?: number;
 }
 
-/** Compares the outcomes that the recorders of four cells and of one cell store, with 5 ms added to each D1 batch. */
+/**
+ * Compares the outcomes that the recorders of four cells and of one cell store, with 5 ms added to each D1 batch. The files are in memory
+ * if there is space: the local runtime has one thread, so a sync of one database to the disk would stop all cells.
+ */
 export async function cellFigures(rounds: number) {
+  keepInMemory();
   const { Miniflare, convertV4MiniflareOptions } = miniflare();
   const options = {
     ...{ host: "127.0.0.1", port: 0, cf: false, logRequests: false, handleStructuredLogs: () => undefined },
