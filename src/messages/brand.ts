@@ -49,7 +49,7 @@ export const KeywordTrending = defineEvent({
   payload: z.object({ brand: brandName, keyword, seen_on: z.iso.date() }),
   subject: ({ brand, keyword }) => `${brand}/${keyword}`,
   queue: brandEvents,
-  door: { scope: "enqueue" },
+  access: { scope: "enqueue" },
 });
 
 /**

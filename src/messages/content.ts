@@ -49,7 +49,7 @@ export const ContentPublishToSite = defineCommand({
   key: ({ occasion, site }) => `${occasion}/${site}`,
   subject,
   queue: publishCommands,
-  door: { scope: null, route: "POST /v1/articles/{id}/publish" },
+  access: { scope: null, route: "POST /v1/articles/{id}/publish" },
 });
 
 /**
@@ -62,7 +62,7 @@ export const ContentUnpublish = defineCommand({
   key: ({ content_id, revision, site }) => siteKey(`${content_id}/${revision}`, site),
   subject,
   queue: publishCommands,
-  door: { scope: "operate", route: "POST /v1/articles/{id}/unpublish" },
+  access: { scope: "operate", route: "POST /v1/articles/{id}/unpublish" },
 });
 
 /**

@@ -52,7 +52,7 @@ export const CrmContactChanged = defineCommand({
   subject: ({ crm_id }) => crm_id,
   queue: crmCommands,
   // Only the webhook route sends this command, because otherwise any caller could claim any record of the CRM.
-  door: { scope: null, route: "POST /crm/hubspot/webhooks/{tenant}" },
+  access: { scope: null, route: "POST /crm/hubspot/webhooks/{tenant}" },
 });
 
 /** The command to link the contacts to the CRM account of this deployment. The stored data about the previous CRM account is deleted. */
@@ -62,7 +62,7 @@ export const CrmAdoptAccount = defineCommand({
   key: ({ account, occasion }) => `${account}/${keyPart(occasion)}`,
   subject: ({ account }) => account,
   queue: crmCommands,
-  door: { scope: "operate", route: "POST /v1/commands" },
+  access: { scope: "operate", route: "POST /v1/commands" },
 });
 
 /**
@@ -76,7 +76,7 @@ export const ContactForget = defineCommand({
   key: ({ person, request }) => `${person}/${request}`,
   subject: ({ person }) => person,
   queue: crmCommands,
-  door: { scope: null, route: "POST /v1/contacts/forget" },
+  access: { scope: null, route: "POST /v1/contacts/forget" },
 });
 
 /** The event that the CRM has stored this revision of a contact. */

@@ -3,7 +3,7 @@ import { type FactType, type RecordedFact, recorded, recordedFactSchema, statedF
 import { factProcessing, projections } from "./queues.ts";
 
 /** Only the fact's ledger can publish a recorded fact. An operator cannot correct a fact in a message. */
-const door = { scope: null, route: "POST /v1/facts" };
+const access = { scope: null, route: "POST /v1/facts" };
 
 /** The event that a ledger has recorded a fact, whose projection row is then stored. */
 export const FactRecorded = defineEvent({
@@ -11,7 +11,7 @@ export const FactRecorded = defineEvent({
   payload: recordedFactSchema,
   subject: ({ entity }) => entity,
   queue: projections,
-  door,
+  access,
 });
 
 /** The event that a ledger has recorded a fact of one type. The consequences of the fact are then processed. */
@@ -21,7 +21,7 @@ function factOf<Type extends FactType>(type: Type) {
     payload: recorded(type),
     subject: ({ entity }) => entity,
     queue: factProcessing,
-    door,
+    access,
   });
 }
 
@@ -49,5 +49,5 @@ export const FactObserved = defineEvent({
   payload: statedFactSchema,
   subject: ({ entity }) => entity,
   queue: factProcessing,
-  door,
+  access,
 });

@@ -15,5 +15,5 @@ export const TenantDelete = defineCommand({
   subject: ({ tenant }) => tenant,
   queue: batch,
   // The deletion is irreversible, so no schedule and no other message sends this command.
-  door: { scope: null, route: "POST /v1/tenant/delete" },
+  access: { scope: null, route: "POST /v1/tenant/delete" },
 });

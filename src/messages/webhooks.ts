@@ -25,7 +25,7 @@ export const WebhookDeliver = defineCommand({
   subject: ({ endpoint_id }) => endpoint_id,
   queue: webhooks,
   // Receivers trust the deployment's signature, so only the deployment's own code sends this command.
-  door: { scope: null, route: "POST /v1/webhooks/{id}/test" },
+  access: { scope: null, route: "POST /v1/webhooks/{id}/test" },
 });
 
 export type WebhookDelivery = z.infer<typeof WebhookDeliver.payload>;

@@ -13,23 +13,23 @@ describe("The catalog", () => {
     const { body } = await (await callerWith(["read"])).get("/v1/catalog");
     expect(named(body.messages, "research.requested")).toMatchObject({
       kind: "command",
-      performer: "research-keyword",
+      workflow: "research-keyword",
       queue: "gatherfeed-commands",
-      door: { scope: "enqueue", route: "POST /v1/commands" },
+      access: { scope: "enqueue", route: "POST /v1/commands" },
       payload_schema: { type: "object", required: ["brand", "keyword"], properties: { brand: { type: "string", examples: ["acme"] } } },
     });
-    expect(named(body.messages, "content.unpublish").door).toEqual({ scope: "operate", route: "POST /v1/articles/{id}/unpublish" });
+    expect(named(body.messages, "content.unpublish").access).toEqual({ scope: "operate", route: "POST /v1/articles/{id}/unpublish" });
     expect(named(body.messages, "content.generated")).toMatchObject({
       kind: "event",
-      door: null,
-      performer: null,
-      follows: [
+      access: null,
+      workflow: null,
+      targets: [
         { do: "send", type: "content.publish", workflow: null },
         { do: "call", type: null, workflow: null },
       ],
     });
-    expect(named(body.messages, "research.completed").follows).toContainEqual({ do: "start", type: null, workflow: "generate-article" });
-    expect(named(body.queues, "brand-events")).toMatchObject({ carries: "events", is_lane: false, batch_size: 100 });
+    expect(named(body.messages, "research.completed").targets).toContainEqual({ do: "start", type: null, workflow: "generate-article" });
+    expect(named(body.queues, "brand-events")).toMatchObject({ kind: "events", is_lane: false, batch_size: 100 });
     expect(named(body.workflows, "generate-article").on).toEqual({ kind: "event", type: "research.completed" });
   });
 
@@ -55,7 +55,7 @@ describe("The catalog", () => {
     await reaches(caller, body.instance_id, "complete");
     const emits = async () => named((await caller.get("/v1/catalog")).body.workflows, "research-keyword").emits;
     const before = await emits();
-    const counted = `json_insert(messages, '$[#]', json('{"message_type":"word.found","left_out":3}'))`;
+    const counted = `json_insert(messages, '$[#]', json('{"message_type":"word.found","omitted":3}'))`;
     await env.DB.prepare(`UPDATE millrace_inbox SET messages = ${counted} WHERE instance_id = ?1 AND messages LIKE '[{%'`)
       .bind(body.instance_id)
       .run();

@@ -73,12 +73,12 @@ describe("POST /v1/commands", () => {
       status: "accepted",
       due_at: late.body.due_at,
     });
-    expect((await caller.get("/v1/instances?standing=delayed")).body.items).toMatchObject([{ id: late.body.instance_id }]);
+    expect((await caller.get("/v1/instances?activity=delayed")).body.items).toMatchObject([{ id: late.body.instance_id }]);
 
     await caller.post(`/v1/instances/${late.body.instance_id}/cancel`, { reason: "not needed" });
     await reaches(caller, late.body.instance_id, "terminated");
     expect(await repeated(late)).toEqual(["terminated", null]);
-    expect((await caller.get("/v1/instances?standing=delayed")).body.items).toEqual([]);
+    expect((await caller.get("/v1/instances?activity=delayed")).body.items).toEqual([]);
   });
 
   it("a command without a key gets a key derived from its payload", async () => {
@@ -278,7 +278,7 @@ describe("POST /v1/commands/batch", () => {
     const [now, second, third] = results.map(({ due_at }: { due_at: string | null }) => due_at && Date.parse(due_at));
     expect(now).toBeNull();
     expect(third - second).toBe(1_000_000);
-    const { items } = (await caller.get("/v1/instances?standing=delayed")).body;
+    const { items } = (await caller.get("/v1/instances?activity=delayed")).body;
     expect(items.map(({ due_at }: { due_at: string }) => Date.parse(due_at)).toSorted()).toEqual([second, third]);
   });
 

@@ -32,7 +32,7 @@ describe("An action on one instance over HTTP", () => {
     const id = await seedInstance(caller.tenantId, { status: "complete" });
     await seedEffect(id, { step: "send mail", state: "done" });
     const plan = await caller.post(`/v1/instances/${id}/${verb}`, { reason: "now", dry_run: true, ...more });
-    expect([plan.status, Object.keys(plan.body).toSorted()]).toEqual([200, ["effects", "follows", "from", "note", "refused"]]);
+    expect([plan.status, Object.keys(plan.body).toSorted()]).toEqual([200, ["consequence", "effects", "from", "note", "refused"]]);
     const refused = expectProblem(
       await caller.post(`/v1/instances/${id}/${verb}`, { reason: "now", ...more }, named(verb)),
       409,

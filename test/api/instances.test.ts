@@ -87,7 +87,7 @@ describe("GET /v1/instances/{id}", () => {
       archived_at: null,
       platform_status: "unknown",
       payload: { brand: "acme", keyword: id },
-      doubts: [],
+      unknown_outcomes: [],
       payload_ref: null,
       result: null,
       result_changed: null,
@@ -203,7 +203,7 @@ describe("POST /v1/instances/{id}/retry", () => {
     expect([plan.status, plan.body.from]).toEqual([200, "search the web"]);
     const { status, body } = await caller.post(`${at}/retry`, { reason: "token renewed" });
     const follows = expect.stringMatching(/^The run starts from search the web\. Recorded effects are kept/);
-    expect([status, body]).toEqual([202, { action_id: expect.any(String), from: "search the web", follows }]);
+    expect([status, body]).toEqual([202, { action_id: expect.any(String), from: "search the web", consequence: follows }]);
     await reaches(caller, accepted.instance_id, "complete");
 
     const { body: audit } = await caller.get("/v1/audit");

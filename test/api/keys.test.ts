@@ -21,8 +21,8 @@ it("GET of a key returns its instance, its time, its expiry, its number of reque
     fingerprint: expect.stringMatching(/^[0-9a-f]{32}$/),
   });
   expect(after.deliveries).toBeGreaterThanOrEqual(1);
-  expect(Date.parse(after.row_until) - Date.now()).toBeGreaterThan(29 * DAY_MS);
-  expect(Date.parse(after.key_until) - Date.parse(after.row_until)).toBe(400 * DAY_MS);
+  expect(Date.parse(after.row_expires_at) - Date.now()).toBeGreaterThan(29 * DAY_MS);
+  expect(Date.parse(after.key_expires_at) - Date.parse(after.row_expires_at)).toBe(400 * DAY_MS);
 });
 
 it("each workflow has a separate instance per key: one workflow can be queried, and an unknown name is refused", async () => {
@@ -45,7 +45,7 @@ it("the key of a pruned instance is found by its tombstone, for its tenant only"
     .run();
   const { holders } = (await caller.get(`/v1/keys/${key}`)).body;
   expect(holders).toMatchObject([{ kind: "tombstone", id, name: "research-keyword", status: "pruned" }]);
-  expect(Date.parse(holders[0].key_until)).toBe((day + 400) * DAY_MS);
+  expect(Date.parse(holders[0].key_expires_at)).toBe((day + 400) * DAY_MS);
   expect((await caller.get(`/v1/search?q=${key}`)).body.items).toMatchObject([{ kind: "key", id, status: "pruned" }]);
   expectProblem(await stranger.get(`/v1/keys/${key}`), 404, "key_not_found");
 });

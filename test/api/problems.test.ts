@@ -16,9 +16,9 @@ describe("GET /problems", () => {
     const { body: document } = await send("/openapi.json");
     const rows = await explained();
     expect([...rows.keys()]).toEqual(document.components.schemas.Problem.properties.code.enum);
-    for (const [code, [status, means, next]] of rows) {
+    for (const [code, [status, meaning, next]] of rows) {
       expect(status, code).toMatch(/^[45]\d\d$/);
-      expect(means?.length, code).toBeGreaterThan(20);
+      expect(meaning?.length, code).toBeGreaterThan(20);
       expect(next?.length, code).toBeGreaterThan(10);
     }
   });

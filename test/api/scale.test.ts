@@ -24,7 +24,7 @@ const FULL_PAGE = 450;
 /** Reads that grow, with their maximum of rows and the reason. `open` is the number of running instances of all tenants. */
 const BOUNDED: [start: RegExp, most: (open: number) => number, why: string][] = [
   [
-    /^\/v1\/instances\?.*(status=(accepted|queued|running|waiting)|standing=)/,
+    /^\/v1\/instances\?.*(status=(accepted|queued|running|waiting)|activity=)/,
     (open) => 8 * open + 200,
     "Open instances are read from an index that has no other rows.",
   ],

@@ -69,7 +69,7 @@ describe("The search by name", () => {
     expect(await found(traceOf(key))).toMatchObject([trace]);
     expect(await found(`00-${traceOf(key)}-0000000000000001-01`)).toMatchObject([trace]);
     const { body } = await caller.get("/v1/search?q=nothing-like-it");
-    expect(body).toEqual({ items: [], more: [], looked_back: { instances: 2000, since: null } });
+    expect(body).toEqual({ items: [], more: [], scanned: { instances: 2000, since: null } });
   });
 
   it("the search finds a job by its correlation id and a prefix: one line, for any number of members", async () => {

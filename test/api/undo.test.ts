@@ -15,7 +15,7 @@ describe("Undoing over HTTP", () => {
       {
         refused: null,
         from: null,
-        follows: expect.stringContaining("in reverse order"),
+        consequence: expect.stringContaining("in reverse order"),
         note: null,
         effects: [
           { step: "put page", item: "", verdict: "undone" },

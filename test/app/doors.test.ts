@@ -121,9 +121,9 @@ function tokensOf(needed: readonly Scope[]): Scope[][] {
 }
 
 it("every command has an access rule that names its callers", () => {
-  for (const { type, door } of COMMANDS) {
-    expect(door, type).toMatchObject({ route: expect.stringMatching(/^(GET|POST|PUT) \//) });
-    expect([null, ...ALL_SCOPES], type).toContain(door?.scope);
+  for (const { type, access } of COMMANDS) {
+    expect(access, type).toMatchObject({ route: expect.stringMatching(/^(GET|POST|PUT) \//) });
+    expect([null, ...ALL_SCOPES], type).toContain(access?.scope);
   }
 });
 
@@ -149,7 +149,7 @@ async function expectDoor({ scope, ask }: Outer, definition: MessageDefinition, 
     const may = scopes.includes(scope) && scopes.some((one) => one === own);
     const expected = may ? { status: 422, code: "invalid_payload" } : { status: 403, code: "forbidden" };
     expect({ scopes, status, code: body?.code }).toEqual({ scopes, ...expected });
-    if (own === null && scopes.includes(scope)) expect(body.detail).toContain(definition.door?.route ?? "defineEvent");
+    if (own === null && scopes.includes(scope)) expect(body.detail).toContain(definition.access?.route ?? "defineEvent");
   }
   const { results } = await env.DB.prepare(
     "SELECT id FROM millrace_instances WHERE tenant_id = ?1 UNION ALL SELECT id FROM millrace_outbox WHERE body->>'tenant_id' = ?1",
@@ -161,19 +161,19 @@ async function expectDoor({ scope, ask }: Outer, definition: MessageDefinition, 
 
 describe.each([...ways("/v1/commands", "commands"), ...SCHEDULES, CORRECTION])("By $name", (outer) => {
   it.each(COMMANDS)("the command $type requires its own scope, and no other", (command) =>
-    expectDoor(outer, command, command.door?.scope ?? null),
+    expectDoor(outer, command, command.access?.scope ?? null),
   );
 });
 
 describe.each(ways("/v1/events", "events"))("By $name", (outer) => {
   it.each(EVENTS)("the event $type is published with its own scope, and cannot be published if it has none", (event) =>
-    expectDoor(outer, event, event.door?.scope ?? null),
+    expectDoor(outer, event, event.access?.scope ?? null),
   );
 });
 
 describe("By a corrected dead letter", () => {
   it.each(EVENTS)("the event $type can be corrected by an operator, unless its access rule is closed", (event) =>
-    expectDoor(CORRECTION, event, event.door === undefined ? CORRECTION.scope : event.door.scope),
+    expectDoor(CORRECTION, event, event.access === undefined ? CORRECTION.scope : event.access.scope),
   );
 });
 
@@ -188,8 +188,8 @@ it("a schedule that is older than its command's closed access rule is refused wh
     .all<Json>();
   await env.DB.prepare("DELETE FROM millrace_schedules WHERE tenant_id = ?1").bind(caller.tenantId).run();
   const said = new Map(results.map(({ command, ...run }) => [command, run]));
-  for (const { type, door } of COMMANDS) {
-    const reason = expect.stringContaining(door?.scope === null ? `No token can send ${type}` : "is not valid");
+  for (const { type, access } of COMMANDS) {
+    const reason = expect.stringContaining(access?.scope === null ? `No token can send ${type}` : "is not valid");
     expect(said.get(type), type).toEqual({ state: "refused", reason });
   }
   expect((await caller.get("/v1/instances")).body.items).toEqual([]);

@@ -4,19 +4,19 @@ import { COMMANDS } from "./messages.ts";
 
 it("publishing a command as an event is answered with the command's endpoint", async () => {
   const caller = await callerWith();
-  for (const { type, door } of COMMANDS) {
+  for (const { type, access } of COMMANDS) {
     const answer = await caller.post("/v1/events", { type, payload: {} }, { "idempotency-key": fresh() });
-    expect(expectProblem(answer, 404, "unknown_message_type").detail).toContain(`send it with ${door?.route}.`);
+    expect(expectProblem(answer, 404, "unknown_message_type").detail).toContain(`send it with ${access?.route}.`);
   }
 });
 
 it("a caller without a command's scope gets the scope, not the endpoint, in the error", async () => {
   const caller = await callerWith(["enqueue"]);
-  for (const { type, door } of COMMANDS.filter(({ door }) => door?.scope === "operate")) {
+  for (const { type, access } of COMMANDS.filter(({ access }) => access?.scope === "operate")) {
     const { detail } = expectProblem(await caller.post("/v1/commands", { type, payload: {} }), 403, "forbidden");
     expect(detail).toContain(`${type} needs the scope \`operate\`, which the token lacks: use a token with that scope`);
     expect(detail?.includes("POST /v1/commands")).toBe(false);
-    if (door?.route !== "POST /v1/commands") expect(detail).toContain(door?.route);
+    if (access?.route !== "POST /v1/commands") expect(detail).toContain(access?.route);
   }
 });
 

@@ -50,7 +50,7 @@ async function nothingSent({ tenantId }: Caller): Promise<void> {
 }
 
 /** Messages that only the deployment's own code sends: no token can correct such a message. */
-const isClosed = ({ door }: MessageDefinition) => door?.scope === null;
+const isClosed = ({ access }: MessageDefinition) => access?.scope === null;
 
 const targetsOf = ({ type, kind }: MessageDefinition) => (kind === "event" ? app.subscribers(type).targets : []);
 const startedBy = (definition: MessageDefinition) => targetsOf(definition).flatMap((one) => (one.do === "start" ? [one.workflow] : []));

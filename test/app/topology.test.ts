@@ -102,7 +102,7 @@ describe("the map of docs/several-workers.md", () => {
     const drawn = queuesIn(app).map(({ name, producers, messages: types }) => {
       const started = app.workflows.filter(({ on }) => types.includes(on.type)).map(({ name: workflow }) => workflow);
       const projects = known.some(
-        ({ definition: { type }, follows }) => types.includes(type) && follows.some(({ do: what }) => what === "project"),
+        ({ definition: { type }, targets }) => types.includes(type) && targets.some(({ do: what }) => what === "project"),
       );
       const senders = [
         ...producers.map(({ by, name: as }) => (by === "request" ? as : `route of ${as}`)),

@@ -45,7 +45,7 @@ const CALLS: readonly [call: string, options: readonly string[], code: number, s
   ["schedules pause nightly", REASON, 0, "Paused."],
   ["schedules list", ["--limit", "1"], 0, /^nightly +paused +0 3 \* \* \*/m],
   ["schedules run nightly", [...REASON, "--key", "by hand", "--wait"], 0, "audit-brand of acme is complete."],
-  ["schedules runs nightly", [], 0, /^by_hand .* a test$/m],
+  ["schedules runs nightly", [], 0, /^manual .* a test$/m],
   ["schedules delete nightly", REASON, 0, "It is gone."],
   ["schedules show nightly", [], 1, "List them: npx millrace schedules list"],
   ["tokens mint", ["--actor", "grace", "--scopes", "read,enqueue", ...REASON], 0, /^scopes +enqueue, read$/m],

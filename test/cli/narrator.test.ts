@@ -212,7 +212,7 @@ describe("The terminal's report of errors", () => {
     hear(`${WARNING}${JSON.stringify({ ...captured, code: "invalid_payload", error: "No cents." })}`);
     hear(JSON.stringify({ log: "repair", level: "info", queue: "q", dead_letter: "d1-x", repair: "cents", outcome: "sent" }));
     vi.advanceTimersByTime(10_000);
-    expect(heard).toEqual(["q: order.place 42 captured: No cents.", 'q: the repair "cents" has mended the dead letter d1-x']);
+    expect(heard).toEqual(["q: order.place 42 captured: No cents.", 'q: the repair "cents" has repaired the dead letter d1-x']);
   });
 
   it("the terminal shows the first three of many failures with one cause, then the number of others, and the commands to list and retry them", () => {

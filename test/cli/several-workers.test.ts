@@ -123,20 +123,20 @@ it("while one of two Workers with a shared catalog is stopped, the other continu
     queues: [
       {
         name: "order-commands",
-        is_elsewhere: false,
+        is_external: false,
         workflows: ["place-order"],
         producers: [{ by: "request", name: "POST /v1/commands" }],
       },
       {
         name: "order-events",
-        is_elsewhere: false,
+        is_external: false,
         producers: [
           { by: "workflow", name: "place-order" },
           { by: "workflow", name: "ship-order" },
         ],
       },
       {
-        ...{ name: "ship-commands", is_elsewhere: true, workflows: ["ship-order"] },
+        ...{ name: "ship-commands", is_external: true, workflows: ["ship-order"] },
         producers: [
           { by: "request", name: "POST /v1/commands" },
           { by: "route", name: "order.placed" },

@@ -146,7 +146,7 @@ it("an effect that is known to have happened is shown as such on every screen, w
   await because(page, "the book has a new page");
   await dialog.waitFor({ state: "hidden" });
   await cause.getByText("The output is correct, but the rows that the code makes from it are invalid").waitFor();
-  expect((await ada.ask<{ doubts: object[] }>("GET", `/v1/instances/${id}`)).doubts).toMatchObject([
+  expect((await ada.ask<{ unknown_outcomes: object[] }>("GET", `/v1/instances/${id}`)).unknown_outcomes).toMatchObject([
     { reject: null, answered: { output: { sent: true }, output_ref: null } },
   ]);
 });
@@ -195,7 +195,7 @@ it("an unknown outcome of a stopped instance shows that a retry follows the answ
   expect(await cause.getByRole("button").count()).toBe(3);
   const acts = async () => (await buttons(page)).filter((one) => one !== "Retry from here");
   expect(await acts()).toEqual(["Retry", "Run again"]);
-  const { doubts } = await ada.ask<{ doubts: { reject: string }[] }>("GET", `/v1/instances/${id}`);
+  const { unknown_outcomes: doubts } = await ada.ask<{ unknown_outcomes: { reject: string }[] }>("GET", `/v1/instances/${id}`);
   await ada.ask("POST", doubts[0]?.reject ?? "", { reason: "the post office has nothing of it" });
   await cause.waitFor({ state: "detached" });
   expect(await acts()).toEqual(["Retry", "Undo", "Run again", "Close"]);

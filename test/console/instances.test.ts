@@ -109,7 +109,7 @@ it("an empty list of instances shows the reason and the next action", async () =
   await page.getByLabel("Activity").selectOption("waiting for");
   await page.locator("tbody tr").getByText("waiting", { exact: true }).waitFor();
   expect(await page.locator("tbody tr").count()).toBe(1);
-  expect(new URL(page.url()).search).toBe("?standing=waiting");
+  expect(new URL(page.url()).search).toBe("?activity=waiting");
   await page.getByLabel("Activity").selectOption("retrying");
   await page.getByText("No instance matches these filters").waitFor();
 });

@@ -44,7 +44,7 @@ export const ProbeDone = defineEvent({
   payload: z.object({ name: z.string(), step: z.string() }),
   subject: ({ name }) => name,
   queue: probeEvents,
-  door: { scope: "enqueue" },
+  access: { scope: "enqueue" },
 });
 
 /** A command that a route sends for each `probe.done`. */
@@ -62,7 +62,7 @@ export const ProbeRouted = defineEvent({
   payload: z.object({ name: z.string(), parts: z.array(z.string()).default([]), shared: z.string().optional() }),
   subject: ({ name }) => name,
   queue: probeEvents,
-  door: { scope: "operate" },
+  access: { scope: "operate" },
 });
 
 /** An event that a run of the probe can wait for. */
@@ -71,5 +71,5 @@ export const ProbeSignal = defineEvent({
   payload: z.object({ about: z.string(), value: z.string(), secret: sensitive(z.string()).optional() }),
   subject: ({ about }) => about,
   queue: probeEvents,
-  door: { scope: "enqueue" },
+  access: { scope: "enqueue" },
 });

@@ -11,7 +11,7 @@ const name = ({ name }: { name: string }) => name;
 export const hearing = new Map<string, () => Promise<unknown>>();
 
 const SharedAsked = defineCommand({ type: "shared.asked", payload, key: name, subject: name, queue: sharedCommands });
-export const SharedTold = defineEvent({ type: "shared.told", payload, subject: name, queue: sharedEvents, door: { scope: "enqueue" } });
+export const SharedTold = defineEvent({ type: "shared.told", payload, subject: name, queue: sharedEvents, access: { scope: "enqueue" } });
 
 /** Emits an event with the name and the further names of its command. */
 export const tellShared = defineWorkflow({

@@ -57,7 +57,7 @@ export const deaf = new Map<string, () => Error | undefined>();
 /** A lane of events with a call that receives them. */
 function tale(name: string, onFailure: "block" | "park" | "hold") {
   const queue = defineLaneQueue({ name });
-  const event = defineEvent({ type: `turn.${name}`, payload, subject: ({ key }) => key, queue, door: { scope: "enqueue" } });
+  const event = defineEvent({ type: `turn.${name}`, payload, subject: ({ key }) => key, queue, access: { scope: "enqueue" } });
   const hear = call<z.infer<typeof payload>>(async ({ payload: one }) => {
     const why = deaf.get(one.key)?.();
     if (why) throw why;

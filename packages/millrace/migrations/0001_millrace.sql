@@ -55,8 +55,8 @@ CREATE TABLE millrace_alerts (
   quiet_since    INTEGER,
   fired_at       INTEGER CHECK (state = 'pending' OR fired_at IS NOT NULL),
   -- The time and the severity of the last notification.
-  told_at        INTEGER,
-  told_severity  TEXT    CHECK (told_severity IN ('warning', 'critical') AND told_at IS NOT NULL OR told_severity IS NULL AND told_at IS NULL),
+  notice_at      INTEGER,
+  notice_severity TEXT   CHECK (notice_severity IN ('warning', 'critical') AND notice_at IS NOT NULL OR notice_severity IS NULL AND notice_at IS NULL),
   last_at        INTEGER NOT NULL,
   updated_at     INTEGER NOT NULL,
   resolved_at    INTEGER CHECK ((state = 'resolved') = (resolved_at IS NOT NULL)),
@@ -248,14 +248,14 @@ CREATE TABLE millrace_divergences (
   place     TEXT    NOT NULL,
   -- The two values that differ.
   says      TEXT    NOT NULL,
-  state     TEXT    NOT NULL CHECK (state IN ('suspected', 'mending', 'open', 'mended', 'gone')),
+  state     TEXT    NOT NULL CHECK (state IN ('suspected', 'repairing', 'open', 'repaired', 'gone')),
   first_at  INTEGER NOT NULL,
   seen_at   INTEGER NOT NULL,
   times     INTEGER NOT NULL DEFAULT 1 CHECK (times >= 1),
   -- The number of repairs so far.
-  mends     INTEGER NOT NULL DEFAULT 0 CHECK (mends >= 0),
+  repairs     INTEGER NOT NULL DEFAULT 0 CHECK (repairs >= 0),
   -- The time of the next check of this divergence.
-  look_at   INTEGER CHECK ((look_at IS NULL) = (state IN ('mended', 'gone'))),
+  look_at   INTEGER CHECK ((look_at IS NULL) = (state IN ('repaired', 'gone'))),
   ended_at  INTEGER CHECK ((ended_at IS NULL) = (look_at IS NOT NULL)),
   PRIMARY KEY (kind, what)
 ) STRICT, WITHOUT ROWID;
@@ -415,7 +415,7 @@ CREATE TABLE millrace_lanes (
   head      TEXT,
   -- The ids of the instances for which the lane waits, as JSON.
   ahead     TEXT    NOT NULL,
-  noted_at  INTEGER NOT NULL,
+  recorded_at INTEGER NOT NULL,
   PRIMARY KEY (tenant_id, lane, key)
 ) STRICT, WITHOUT ROWID;
 
@@ -478,15 +478,15 @@ CREATE TABLE millrace_schedule_runs (
   tenant_id   TEXT    NOT NULL,
   name        TEXT    NOT NULL,
   due_at      INTEGER NOT NULL,
-  state       TEXT    NOT NULL CHECK (state IN ('started', 'by_hand', 'refused', 'missed', 'paused')),
+  state       TEXT    NOT NULL CHECK (state IN ('started', 'manual', 'refused', 'missed', 'paused')),
   until_at    INTEGER NOT NULL,
   times       INTEGER NOT NULL CHECK (times >= 1),
   instance_id TEXT,
   reason      TEXT,
-  noted_at    INTEGER NOT NULL,
-  occasion    TEXT    CHECK (occasion IS NULL OR state = 'by_hand'),
+  recorded_at INTEGER NOT NULL,
+  occasion    TEXT    CHECK (occasion IS NULL OR state = 'manual'),
   PRIMARY KEY (tenant_id, name, due_at, state),
-  CHECK ((state IN ('started', 'by_hand')) = (instance_id IS NOT NULL))
+  CHECK ((state IN ('started', 'manual')) = (instance_id IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX millrace_schedule_runs_by_occasion ON millrace_schedule_runs (tenant_id, name, occasion) WHERE occasion IS NOT NULL;
 

@@ -294,7 +294,7 @@ export function createClient<Workflow extends WorkflowType = WorkflowType>(optio
     },
 
     /** Retries an errored or terminated instance, from the step that failed, or `from` another. */
-    retry: (id: string, options: Reasoned & { from?: string; anyway?: boolean }) => act(id, "retry", options),
+    retry: (id: string, options: Reasoned & { from?: string; force?: boolean }) => act(id, "retry", options),
     /** Cancels an instance under way, and undoes its effects unless `undo` is false. */
     cancel: (id: string, options: Reasoned & { undo?: boolean }) => act(id, "cancel", options),
     pause: (id: string, options: Reasoned) => act(id, "pause", options),

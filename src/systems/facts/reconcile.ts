@@ -26,9 +26,9 @@ export const factCheck: Check = {
   kinds: {
     fact_without_row: {
       says: "A ledger holds facts that have no row in the projection.",
-      mend: (env, found) => restore(env, stretchAt(found.place)),
+      fix: (env, found) => restore(env, stretchAt(found.place)),
     },
-    row_without_fact: { says: "The projection has rows that no ledger knows.", mend: (env, found) => restore(env, stretchAt(found.place)) },
+    row_without_fact: { says: "The projection has rows that no ledger knows.", fix: (env, found) => restore(env, stretchAt(found.place)) },
   },
   async slice(env, from) {
     const begin = from === null ? { tenantId: "", entity: "", after: 0 } : stretchAt(from);

@@ -32,7 +32,7 @@ const ParcelSigned = defineEvent({
   payload: z.object({ parcel: z.string().min(1).max(64), by: z.string().min(1).max(200) }),
   subject: ({ parcel }) => parcel,
   queue: parcelEvents,
-  door: { scope: "enqueue" },
+  access: { scope: "enqueue" },
 });
 
 /** The command that reports a customer's new address. The changes of one customer are reported in sequence. */

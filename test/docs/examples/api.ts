@@ -5,7 +5,7 @@ import * as z from "zod";
 
 const PROBLEMS = {
   ...engineProblems.all,
-  order_not_found: { status: 404, title: "No such order", means: "No order of yours has this id.", next: "Check its spelling." },
+  order_not_found: { status: 404, title: "No such order", meaning: "No order of yours has this id.", next: "Check its spelling." },
 };
 const operation = operationIn<HttpEnv, keyof typeof PROBLEMS>();
 

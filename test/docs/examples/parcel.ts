@@ -21,7 +21,7 @@ const ParcelSigned = defineEvent({
   payload: parcel.extend({ by: z.string().min(1).max(200) }),
   subject: id,
   queue: parcelEvents,
-  door: { scope: "enqueue" },
+  access: { scope: "enqueue" },
 });
 
 export const followParcel = defineWorkflow({

@@ -7,7 +7,7 @@ import { shipOrder } from "./workflow.ts";
 const trimmedEmail: Repair = {
   name: "trimmed-email",
   when: ({ reason, message: { source } }) => reason === "invalid_payload" && source === "old-shop",
-  mend: (message) => {
+  fix: (message) => {
     const payload = message.payload_inline as { email: string };
     return { ...message, payload_inline: { ...payload, email: payload.email.trim() } };
   },

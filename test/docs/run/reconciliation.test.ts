@@ -13,7 +13,7 @@ const kinds = ALL.flatMap((check) => Object.entries(check.kinds));
 
 it("docs/reconciliation.md lists each kind of disagreement once, and marks each as repaired or counted", () => {
   const told = rowsOf(page, "disagreement").map(([kind = "", , done = ""]) => [kind.replaceAll("`", ""), done.split(":")[0]]);
-  expect(told.toSorted()).toEqual(kinds.map(([kind, { mend }]) => [kind, mend ? "mended" : "counted"]).toSorted());
+  expect(told.toSorted()).toEqual(kinds.map(([kind, { fix }]) => [kind, fix ? "repaired" : "counted"]).toSorted());
   expect(new Set(kinds.map(([kind]) => kind)).size).toBe(kinds.length);
   expect(new Set(ALL.map(({ name }) => name)).size).toBe(ALL.length);
 });

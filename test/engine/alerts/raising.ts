@@ -52,7 +52,7 @@ export function calmly(): void {
 
 /** Moves alerts and their subjects into the past by this duration, as if keepers had polled meanwhile. */
 export async function pass(ms: number): Promise<void> {
-  const times = ["since", "critical_since", "milder_since", "quiet_since", "fired_at", "told_at", "last_at", "resolved_at"];
+  const times = ["since", "critical_since", "milder_since", "quiet_since", "fired_at", "notice_at", "last_at", "resolved_at"];
   await run(`UPDATE millrace_alerts SET ${times.map((column) => `${column} = ${column} - ?1`).join(", ")}`, ms);
   await run("UPDATE millrace_dead_letters SET captured_at = captured_at - ?1 WHERE state = 'open'", ms);
   await run("UPDATE millrace_instances SET updated_at = updated_at - ?1 WHERE status = 'errored'", ms);

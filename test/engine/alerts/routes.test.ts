@@ -49,7 +49,7 @@ it("alerts are listed page by page, by state and by rule, for tokens with the sc
       count: null,
       labels: {},
       notice_at: expect.any(String),
-      told_at: null,
+      notified_at: null,
       delivery: null,
       muted: null,
     },
@@ -72,14 +72,14 @@ it("an alert shows every tenant the last refusal of a channel until all channels
   const ask = await asking(["observe"]);
   const firing = async () => (await ask("/v1/alerts?state=firing")).body.items[0];
   const failed = await until(firing, ({ delivery }) => delivery?.status === "errored");
-  expect(failed).toMatchObject({ notice_at: expect.any(String), told_at: null, delivery: { attempts: 1 } });
+  expect(failed).toMatchObject({ notice_at: expect.any(String), notified_at: null, delivery: { attempts: 1 } });
   expect(failed.delivery.last_error).toContain("webhook answered 410");
   const retried = () =>
     instances.act(probeEnv, { tenantId: "millrace", actor: "tess" }, "retry", failed.delivery.instance_id, { reason: "mended" });
   await until(() => retried().catch(() => undefined), Boolean);
-  const told = await until(firing, ({ told_at }) => told_at !== null);
+  const told = await until(firing, ({ notified_at }) => notified_at !== null);
   expect(told.delivery).toMatchObject({ instance_id: failed.delivery.instance_id, status: "complete", last_error: null });
-  expect(Date.parse(told.told_at)).toBeGreaterThanOrEqual(Date.parse(told.notice_at));
+  expect(Date.parse(told.notified_at)).toBeGreaterThanOrEqual(Date.parse(told.notice_at));
 });
 
 it("an alert shows that its notification to an unreachable channel is being retried", async () => {
@@ -91,7 +91,7 @@ it("an alert shows that its notification to an unreachable channel is being retr
     async () => (await ask("/v1/alerts?state=firing")).body.items[0],
     ({ delivery }) => delivery?.attempts > 1,
   );
-  expect(tried).toMatchObject({ told_at: null, delivery: { last_error: expect.stringContaining("webhook cannot be reached") } });
+  expect(tried).toMatchObject({ notified_at: null, delivery: { last_error: expect.stringContaining("webhook cannot be reached") } });
 });
 
 it("a corrupt alert row is listed without its unreadable fields, and all other alerts are listed", async () => {

@@ -14,7 +14,7 @@ const look = (value: number, name = "effects_in_doubt") =>
 /** A firing alert about a queue, with this text in one column of its row. */
 async function spoilt(column: string, value: string): Promise<void> {
   await run(
-    `INSERT INTO millrace_alerts (id, rule, labels, state, severity, value, examples, since, fired_at, told_at, told_severity, last_at, updated_at, version)
+    `INSERT INTO millrace_alerts (id, rule, labels, state, severity, value, examples, since, fired_at, notice_at, notice_severity, last_at, updated_at, version)
      VALUES (?1, 'dlq_depth', '{"queue":"q"}', 'firing', 'warning', 1, '[]', ?2, ?2, ?2, 'warning', ?2, ?2, 1)`,
     ID,
     Date.now(),

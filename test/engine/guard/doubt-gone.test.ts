@@ -60,7 +60,7 @@ describe("Deleted unknown outcomes", () => {
       (found) => found.items.some((one) => one.key === key),
     );
     await lookAgain(instanceId);
-    expect(await noted(instanceId)).toMatchObject([{ kind: "in_doubt_without_doubt", state: "mended", mends: 1 }]);
+    expect(await noted(instanceId)).toMatchObject([{ kind: "in_doubt_without_doubt", state: "repaired", repairs: 1 }]);
     expect(await rows("SELECT status FROM millrace_instances WHERE id = ?1", instanceId)).toEqual([{ status: "in_doubt" }]);
     expect(await happened(`${name}/mail`)).toHaveLength(1);
     await engineEffects.resolve(probeEnv, operator, key, { verb: "reject" }, "not in the sent folder");

@@ -128,7 +128,7 @@ it("a dry run of a retry or an undo returns the reason for which the action woul
   expect(await ended(instanceId)).toBe("errored");
   expect(await plans()).toEqual([null, null]);
   expect((await instances.plan(probeEnv, operator, "retry", instanceId, { from: "try" })).refused).toContain('continued with "fall back"');
-  expect((await instances.plan(probeEnv, operator, "retry", instanceId, { from: "try", anyway: true })).refused).toBeNull();
+  expect((await instances.plan(probeEnv, operator, "retry", instanceId, { from: "try", force: true })).refused).toBeNull();
   await expect(retry(instanceId, { from: "try" })).rejects.toMatchObject({
     message: expect.stringContaining('continued with "fall back"'),
   });

@@ -39,14 +39,14 @@ describe("Refused rows", () => {
 
   it("a once effect with refused rows shows its answer, the rows and a remedy; an operator cannot reject it", async () => {
     const { instanceId, doubt, answer, sent } = await refused();
-    const { error, answered, follows, epoch } = await doubt();
+    const { error, answered, consequences, epoch } = await doubt();
     expect(error?.message).toMatch(
       /^The effect happened and returned \{"id":"mail-1"\}\. The rows recorded with it were refused: .*UNIQUE/,
     );
     expect(error?.message).toContain("Deploy code with valid rows, then confirm it with that output; or cancel the instance");
     expect(answered).toEqual({ output: { id: "mail-1" }, output_ref: null });
-    expect(follows).toMatchObject({ reject: null, retry: expect.stringContaining("it happened, so this is a second time") });
-    expect(follows.confirm).toContain("Nothing is sent. If its rows are refused again");
+    expect(consequences).toMatchObject({ reject: null, retry: expect.stringContaining("it happened, so this is a second time") });
+    expect(consequences.confirm).toContain("Nothing is sent. If its rows are refused again");
 
     const why = expect.stringMatching(/^The effect happened, but .* A retry would execute the effect a second time\.$/);
     await expect(answer({ verb: "reject" })).rejects.toMatchObject({ code: "invalid_transition", message: why });
@@ -137,7 +137,7 @@ describe("Refused rows", () => {
     expect(await reaches(instanceId, "in_doubt", "errored")).toBe("in_doubt");
     const { body: instance } = await by.get(`/v1/instances/${instanceId}`);
     const answered = { output: { sent_to: REDACTED }, output_ref: null };
-    expect(instance.doubts).toMatchObject([{ step: "mail", reject: null, answered, retry: expect.any(String) }]);
+    expect(instance.unknown_outcomes).toMatchObject([{ step: "mail", reject: null, answered, retry: expect.any(String) }]);
     const { items } = (await by.get(`/v1/instances/${instanceId}/effects`)).body;
     expect(items).toMatchObject([{ step: "mail", state: "in_doubt", answered }]);
     expect(JSON.stringify([instance, items])).not.toContain(person.email);

@@ -16,16 +16,19 @@ it("an instance in doubt and its steps show the step, the time and the endpoint 
   const at = `/v1/effects/${key}`;
   const doubts = [{ step: "mail", effect: key, since: expect.any(String), why: expect.any(String) }];
   const answers = { confirm: `${at}/confirm`, reject: `${at}/reject`, retry: `${at}/retry` };
-  expect((await get(`/v1/instances/${instanceId}`)).body).toMatchObject({ status: "in_doubt", doubts: [{ ...doubts[0], ...answers }] });
+  expect((await get(`/v1/instances/${instanceId}`)).body).toMatchObject({
+    status: "in_doubt",
+    unknown_outcomes: [{ ...doubts[0], ...answers }],
+  });
   const steps = async () => (await get(`/v1/instances/${instanceId}/steps`)).body.items;
-  const why = (await get(`/v1/instances/${instanceId}`)).body.doubts[0].why;
+  const why = (await get(`/v1/instances/${instanceId}`)).body.unknown_outcomes[0].why;
   expect(await steps()).toMatchObject([
     { type: "do", name: "mail", state: "in_doubt", ended_at: null, attempts: [{ attempt: 1, error: { message: why } }] },
     { type: "waitForEvent", name: "mail · in doubt 1", state: "waiting", event_type: null },
   ]);
   expect((await post(answers.confirm, { output: "sent", reason: "The mail is in their inbox." })).status).toBe(202);
   expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
-  expect((await get(`/v1/instances/${instanceId}`)).body).toMatchObject({ status: "complete", doubts: [] });
+  expect((await get(`/v1/instances/${instanceId}`)).body).toMatchObject({ status: "complete", unknown_outcomes: [] });
   expect(await steps()).toMatchObject([{ name: "mail", state: "complete" }, {}, {}, { name: "after" }]);
 });
 
@@ -45,16 +48,16 @@ async function lost(steps: (typeof modes)[number]) {
     return its.act(step, "b", "once");
   });
   expect(await kept(id, "in_doubt")).toBe("in_doubt");
-  const doubt = async () => (await api.get(`/v1/instances/${id}`)).body.doubts[0];
+  const doubt = async () => (await api.get(`/v1/instances/${id}`)).body.unknown_outcomes[0];
   const listed = async () => {
     const { body } = await api.get("/v1/effects?limit=200&workflow=lab");
     return body.items.find((one: { instance_id: string }) => one.instance_id === id);
   };
   /** Whether a retry is offered by the instance and by the list of effects, and the status of a retry request. */
   const again = async (key: string) => {
-    const offered = [(await listed()).follows.retry !== null];
+    const offered = [(await listed()).consequences.retry !== null];
     const own = await doubt();
-    if (own) offered.push(own.retry !== null, own.follows.retry !== null);
+    if (own) offered.push(own.retry !== null, own.consequences.retry !== null);
     return { offered: [...new Set(offered)], asked: (await api.post(`/v1/effects/${key}/retry`, { reason: "Who knows?" })).status };
   };
   return { api, its, id, doubt, listed, again, key: (await listed()).key as string };
@@ -62,15 +65,15 @@ async function lost(steps: (typeof modes)[number]) {
 
 it.each(modes)("an unknown outcome in a cancelled run offers no retry, and shows that a rejection sends nothing (%s)", async (steps) => {
   const { api, its, id, doubt, listed, again, key } = await lost(steps);
-  expect(await doubt()).toMatchObject({ follows: { reject: "It is sent now, under the same key." } });
+  expect(await doubt()).toMatchObject({ consequences: { reject: "It is sent now, under the same key." } });
   await instances.act(probeEnv, operator, "cancel", id, { reason: "called off" });
   const follows = {
     confirm: expect.stringContaining("the effect is undone: the undo continues"),
     reject: "Nothing is sent, and there is nothing to undo: the undo continues.",
     retry: null,
   };
-  expect(await doubt()).toMatchObject({ step: "b", retry: null, follows });
-  expect(await listed()).toMatchObject({ step: "b", workflow: "lab", subject: its.name, follows });
+  expect(await doubt()).toMatchObject({ step: "b", retry: null, consequences: follows });
+  expect(await listed()).toMatchObject({ step: "b", workflow: "lab", subject: its.name, consequences: follows });
   expect(await again(key)).toEqual({ offered: [false], asked: 409 });
   expect((await api.post((await doubt()).reject, { reason: "The upstream has no record of it." })).status).toBe(202);
   expect(await kept(id, "terminated", "errored")).toBe("terminated");
@@ -83,7 +86,7 @@ it.each(modes)(
     const { its, id, doubt, again, key } = await lost(steps);
     await instances.act(probeEnv, operator, "cancel", id, { reason: "not now", undo: false });
     expect(await doubt()).toMatchObject({
-      follows: {
+      consequences: {
         confirm: expect.stringContaining("Nothing runs now: a retry continues with the output that you enter"),
         reject: "Nothing is sent now: a retry sends it, under the same key.",
         retry: expect.stringContaining("Nothing is sent now: a retry sends it, under a new key"),
@@ -104,7 +107,7 @@ it.each([
 ])("an unknown outcome of an instance that is %s offers a retry only where the retry is accepted", async (status, isOffered, said) => {
   const { id, listed, again, key } = await lost("platform");
   await probeEnv.DB.prepare("UPDATE millrace_instances SET status = ?2 WHERE id = ?1").bind(id, status).run();
-  expect((await listed()).follows.reject).toContain(said);
+  expect((await listed()).consequences.reject).toContain(said);
   expect(await again(key)).toEqual({ offered: [isOffered], asked: isOffered ? 202 : 409 });
 });
 
@@ -132,10 +135,13 @@ it.each(modes)("an unknown outcome of an undo step offers a retry, which is exec
   expect(await kept(id, "complete")).toBe("complete");
   await undo(id);
   expect(await kept(id, "in_doubt", "terminated")).toBe("in_doubt");
-  const [doubt] = (await get(`/v1/instances/${id}`)).body.doubts;
+  const [doubt] = (await get(`/v1/instances/${id}`)).body.unknown_outcomes;
   expect(doubt).toMatchObject({
     step: "undo pay",
-    follows: { confirm: expect.stringContaining("the undo continues. Nothing is sent"), reject: "It is sent now, under the same key." },
+    consequences: {
+      confirm: expect.stringContaining("the undo continues. Nothing is sent"),
+      reject: "It is sent now, under the same key.",
+    },
   });
   expect((await post(doubt.retry, { reason: "A second refund is acceptable." })).status).toBe(202);
   expect(await kept(id, "terminated", "errored")).toBe("terminated");

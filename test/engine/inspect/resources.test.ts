@@ -72,7 +72,7 @@ beforeAll(async () => {
   await owner.post(`/v1/schedules/${schedule}/run`, { reason: "because" });
   const [lane, now] = [fresh("lane"), Date.now()];
   await run(
-    `INSERT INTO millrace_lanes (tenant_id, lane, key, state, why, depth, oldest_at, head, ahead, noted_at)
+    `INSERT INTO millrace_lanes (tenant_id, lane, key, state, why, depth, oldest_at, head, ahead, recorded_at)
      VALUES ('acme', ?1, 'k', 'paused', 'w', 1, ?2, NULL, '[]', ?2)`,
     lane,
     now,

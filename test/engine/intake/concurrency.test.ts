@@ -19,7 +19,7 @@ it("at most N instances of a key are in progress, and the others start in the or
   const ids: string[] = body.results.map((one: { instance_id: string }) => one.instance_id);
   await hasBegun("a", "b");
   expect(await heldOf(ids[3] ?? "")).toBe("Waits for one of 2 slots of its key, after 1 others.");
-  expect((await get("/v1/instances?standing=held")).body.items.map(({ id }: { id: string }) => id).toSorted()).toEqual(
+  expect((await get("/v1/instances?activity=held")).body.items.map(({ id }: { id: string }) => id).toSorted()).toEqual(
     ids.slice(2).toSorted(),
   );
   end("a");
@@ -133,7 +133,7 @@ it("an operator cancels a waiting command, starts one beyond the limit, and move
   expect(await reaches(second, "terminated")).toBe("terminated");
   expect((await act(fifth, "release", { front: true, dry_run: true })).body).toMatchObject({
     refused: null,
-    follows: "The command gets the next slot of its key.",
+    consequence: "The command gets the next slot of its key.",
   });
   expect((await act(fifth, "release", { front: true })).status).toBe(202);
   expect(await heldOf(fifth)).toBe("Waits for one of 1 slots of its key, after 0 others.");
@@ -185,7 +185,7 @@ it("a paused instance keeps its slot, and a delayed command takes its place when
   await act(first, "resume");
   for (const id of [first, second, delayed]) expect(await reaches(id, "complete")).toBe("complete");
   expect(begun()).toEqual(["a", "b", "late"]);
-  expect((await instances.list(probeEnv, { tenantId, actor: "tess" }, { standing: "held" })).items).toEqual([]);
+  expect((await instances.list(probeEnv, { tenantId, actor: "tess" }, { activity: "held" })).items).toEqual([]);
 });
 
 it("messages of a queue without a stored row, and their copies, share the limit", async () => {

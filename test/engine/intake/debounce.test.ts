@@ -112,7 +112,7 @@ it("an operator starts, moves and cancels throttled commands as delayed ones", a
   end("all");
   const [first, second, third, fourth] = [await send("a"), await send("b"), await send("c"), await send("d")];
   expect(await reaches(first, "complete")).toBe("complete");
-  expect((await get("/v1/instances?standing=delayed")).body.items.map(({ id }: { id: string }) => id)).toEqual([second, third, fourth]);
+  expect((await get("/v1/instances?activity=delayed")).body.items.map(({ id }: { id: string }) => id)).toEqual([second, third, fourth]);
   expect((await act(third, "release")).status).toBe(202);
   expect(await reaches(third, "complete")).toBe("complete");
   expect((await act(second, "cancel")).status).toBe(202);

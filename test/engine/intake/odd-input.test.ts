@@ -235,8 +235,8 @@ it("W05 a step that emits more messages than its inbox row can hold is recorded,
     ),
   ).toBe("done");
   const caller = await callerWith(["read"], "acme");
-  const { items, truncated, left_out } = (await caller.get(`/v1/instances/${instanceId}/events`)).body;
-  expect([truncated, items.length + left_out]).toEqual([true, 5000]);
+  const { items, truncated, omitted } = (await caller.get(`/v1/instances/${instanceId}/events`)).body;
+  expect([truncated, items.length + omitted]).toEqual([true, 5000]);
   expect(items.length).toBeGreaterThan(100);
   const { correlation_id, cost } = (await caller.get(`/v1/instances/${instanceId}`)).body;
   const { collapsed } = (await caller.get(`/v1/correlations/${correlation_id}`)).body;

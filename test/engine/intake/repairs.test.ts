@@ -16,7 +16,7 @@ const payloadOf = ({ payload_inline }: RepairableLetter["message"]) => payload_i
 const titled: Repair = {
   name: "title-for-name",
   when: ({ reason, message }) => reason === "invalid_payload" && typeof payloadOf(message)?.title === "string",
-  mend: (message) => ({ ...message, payload_inline: { name: payloadOf(message).title, parts: [] } }),
+  fix: (message) => ({ ...message, payload_inline: { name: payloadOf(message).title, parts: [] } }),
 };
 
 /** A consumer with these repairs, and the messages that its route received. */
@@ -82,7 +82,7 @@ describe("Repairs", () => {
     const { deliver } = repairing({
       name: "no-steps",
       when: ({ reason }) => reason === "invalid_payload",
-      mend: (message) => ({ ...message, payload_inline: { ...payloadOf(message), steps: [{ do: "commit", name: "a" }] } }),
+      fix: (message) => ({ ...message, payload_inline: { ...payloadOf(message), steps: [{ do: "commit", name: "a" }] } }),
     });
     const came = { message_type: "probe.requested", kind: "command", schema_version: 2, payload_inline: { name } };
     const command = { ...event("probe.routed", name, {}), ...came };
@@ -114,11 +114,11 @@ describe("Repairs", () => {
 });
 
 describe("Failing repairs", () => {
-  it.each<[string, Pick<Repair, "mend"> & Partial<Repair>, object]>([
+  it.each<[string, Pick<Repair, "fix"> & Partial<Repair>, object]>([
     [
       "throws",
       {
-        mend: () => {
+        fix: () => {
           throw new TypeError("no such field");
         },
       },
@@ -127,7 +127,7 @@ describe("Failing repairs", () => {
     [
       "throws null",
       {
-        mend: () => {
+        fix: () => {
           throw null;
         },
       },
@@ -139,16 +139,16 @@ describe("Failing repairs", () => {
         when: () => {
           throw new Error("who is it?");
         },
-        mend: (message) => message,
+        fix: (message) => message,
       },
       { outcome: "failed", error: "who is it?" },
     ],
-    ["a repair that returns no message", { mend: () => "mended" }, { outcome: "refused" }],
-    ["a repair that returns nothing", { mend: () => undefined }, { outcome: "refused" }],
+    ["a repair that returns no message", { fix: () => "mended" }, { outcome: "refused" }],
+    ["a repair that returns nothing", { fix: () => undefined }, { outcome: "refused" }],
     [
       "a repair that returns a cycle",
       {
-        mend: (message) => {
+        fix: (message) => {
           const all: Record<string, unknown> = { ...message };
           all.self = all;
           return all;
@@ -156,31 +156,31 @@ describe("Failing repairs", () => {
       },
       { outcome: "failed" },
     ],
-    ["a repair that returns the message unchanged", { mend: (message) => message }, { outcome: "refused", changed: [] }],
+    ["a repair that returns the message unchanged", { fix: (message) => message }, { outcome: "refused", changed: [] }],
     [
       "a repair that returns an unknown field",
-      { mend: (message) => ({ ...message, payload_inline: { name: "x", colour: "red" } }) },
+      { fix: (message) => ({ ...message, payload_inline: { name: "x", colour: "red" } }) },
       { outcome: "refused", error: expect.stringContaining("colour") },
     ],
     [
       "a repair that changes the idempotency key",
-      { mend: (message) => ({ ...message, idempotency_key: "another", payload_inline: { name: "x" } }) },
+      { fix: (message) => ({ ...message, idempotency_key: "another", payload_inline: { name: "x" } }) },
       { outcome: "refused", changed: ["idempotency_key", "payload_inline.title", "payload_inline.name"] },
     ],
     [
       "a repair that changes the tenant of the message",
-      { mend: (message) => ({ ...message, tenant_id: "globex", payload_inline: { name: "x" } }) },
+      { fix: (message) => ({ ...message, tenant_id: "globex", payload_inline: { name: "x" } }) },
       { outcome: "refused" },
     ],
     [
       "a repair that sets a field of the engine",
-      { mend: (message) => ({ ...message, replay: "made-up", payload_inline: { name: "x" } }) },
+      { fix: (message) => ({ ...message, replay: "made-up", payload_inline: { name: "x" } }) },
       { outcome: "refused" },
     ],
   ])("a dead letter with %s remains open with the reason, and is not repaired again", async (_, repair, said) => {
     const name = fresh();
     const asked = vi.fn(repair.when ?? (() => true));
-    const { deliver } = repairing({ name: "a-bad-one", mend: repair.mend, when: asked });
+    const { deliver } = repairing({ name: "a-bad-one", fix: repair.fix, when: asked });
     const one = broken(name);
     expect(await deliver([one])).toEqual({ acked: 1, retried: 0 });
     const letter = await letterOf(name);

@@ -159,7 +159,7 @@ describe("Endpoint", () => {
   it("an event that is not declared for publication over HTTP is refused (403), and the answer names the declaration", async () => {
     const caller = await callerWith();
     const problem = expectProblem(await state(caller, { type: "lab.event", payload: { name: "x" } }), 403, "forbidden");
-    expect(problem.detail).toContain('`door: { scope: "enqueue" }`');
+    expect(problem.detail).toContain('`access: { scope: "enqueue" }`');
     const { body } = await caller.post("/v1/events/batch", { events: [{ type: "lab.event", payload: {}, idempotency_key: "k" }] });
     expect(body.results).toMatchObject([{ status: 403, problem: { code: "forbidden" } }]);
   });

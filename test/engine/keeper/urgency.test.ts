@@ -57,7 +57,7 @@ describe("Keeper", () => {
     expect(await reaches(instanceId, "errored")).toBe("errored");
     mended.yet = true;
     dieAt("retry committed, not applied");
-    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "mended" }).catch(() => undefined);
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "repaired" }).catch(() => undefined);
     await keeperRound();
     expect(await reaches(instanceId, "complete")).toBe("complete");
 
@@ -102,7 +102,7 @@ describe("Keeper", () => {
     const [unseen, seen, owed] = hung.map(({ instanceId }) => instanceId);
     mended.yet = true;
     dieAt("retry committed, not applied");
-    await instances.act(probeEnv, operator, "retry", failing.instanceId, { reason: "mended" }).catch(() => undefined);
+    await instances.act(probeEnv, operator, "retry", failing.instanceId, { reason: "repaired" }).catch(() => undefined);
     await run("UPDATE millrace_instances SET status = 'running', seen = 1, check_at = 2 WHERE id = ?1", ended.instanceId);
     await run("UPDATE millrace_instances SET status = 'queued', seen = 0, check_at = 1 WHERE id = ?1", unseen);
     await run("UPDATE millrace_instances SET status = 'running', seen = 1, check_at = 1 WHERE id = ?1", seen);

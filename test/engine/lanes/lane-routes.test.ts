@@ -43,7 +43,7 @@ describe("Lane routes", () => {
       why: "An operator has paused the lane.",
       depth: 1,
       head: { type: "turn.blocked", idempotency_key: `${key.key}/${key.key} poison`, error: expect.stringContaining("invalid_payload") },
-      noted_at: expect.any(String),
+      recorded_at: expect.any(String),
     });
     expect(JSON.stringify(await listed())).not.toContain("payload_inline");
     expect((await ask(`${pathOf(key)}/skip-head`, { reason: "It cannot be repaired." })).status).toBe(200);

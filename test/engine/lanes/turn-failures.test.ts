@@ -98,7 +98,7 @@ describe("Closed instances", () => {
       await key.askAll("a", "b");
       await key.stands(({ ahead }) => ahead[0]?.failed != null);
       await key.reaches("a", "errored");
-      expect((await instances.plan(probeEnv, key.by, "close", key.id("a"), {})).follows).toContain(
+      expect((await instances.plan(probeEnv, key.by, "close", key.id("a"), {})).consequence).toContain(
         `If it blocks its lane (${key.name.lane} · ${key.key})`,
       );
       await instances.act(probeEnv, key.by, "close", key.id("a"), { reason: "A test." });

@@ -155,7 +155,7 @@ describe("With a collector", () => {
     expect(await reaches(instanceId, "errored")).toBe("errored");
     await spansOf(traceId, "lab");
     state.broken = false;
-    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "mended" });
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "repaired" });
     expect(await reaches(instanceId, "complete")).toBe("complete");
     const spans = await spansOf(traceId, "lab run 2");
     expect(spans.filter(({ name }) => name.startsWith("lab")).map(({ name, status }) => [name, status.code])).toEqual([

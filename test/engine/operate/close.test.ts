@@ -143,16 +143,16 @@ it("the dry run of a close reports the effects that remain after an undo and aft
   });
   const { instanceId: id } = await runLab(({ step }) => step.effect("van", van, {}));
   await outputOf(id);
-  const follows = async () => (await instances.plan(probeEnv, operator, "close", id, {})).follows;
-  expect(await follows()).toContain("Its effects remain.");
+  const consequence = async () => (await instances.plan(probeEnv, operator, "close", id, {})).consequence;
+  expect(await consequence()).toContain("Its effects remain.");
   await undo(id);
   await failed(id);
-  expect(await follows()).toContain("Effects that its undo has not undone remain.");
+  expect(await consequence()).toContain("Effects that its undo has not undone remain.");
   stuck = false;
   await instances.act(probeEnv, operator, "retry", id, { reason: "the driver is back" });
   expect(await kept(id, "terminated")).toBe("terminated");
   expect(await instances.plan(probeEnv, operator, "close", id, {})).toMatchObject({
-    follows: expect.stringContaining("Its effects are undone already."),
+    consequence: expect.stringContaining("Its effects are undone already."),
     effects: [{ step: "van", verdict: "undone" }],
   });
   await close(id);

@@ -10,8 +10,11 @@ import { comes, kept, play, scene } from "./scene.ts";
 
 /** Cancels a run. The dry run must report the effect's outcome as unknown, and that the effect is repeated under its key. */
 async function cancelAsForeseen(id: string): Promise<void> {
-  const { effects, follows } = await instances.plan(probeEnv, operator, "cancel", id, {});
-  expect([effects, follows]).toEqual([[{ step: "b", item: "", verdict: "unknown" }], expect.stringContaining("is repeated under its key")]);
+  const { effects, consequence } = await instances.plan(probeEnv, operator, "cancel", id, {});
+  expect([effects, consequence]).toEqual([
+    [{ step: "b", item: "", verdict: "unknown" }],
+    expect.stringContaining("is repeated under its key"),
+  ]);
   await instances.act(probeEnv, operator, "cancel", id, { reason: "called off" });
 }
 

@@ -62,7 +62,7 @@ it("delayed commands are listed, the next due first, page by page, and only the 
   const soon = await ask(caller, nothing, { delay_seconds: 60, tags: ["a"] });
   const late = await ask(caller, nothing, { delay_seconds: 7200 });
   await reaches(await ask(caller, nothing), "complete");
-  const listed = async (query: string) => (await caller.get(`/v1/instances?standing=delayed${query}`)).body;
+  const listed = async (query: string) => (await caller.get(`/v1/instances?activity=delayed${query}`)).body;
   const ids = ({ items }: { items: { id: string }[] }) => items.map((one) => one.id);
   const first = await listed("&limit=2");
   expect(ids(first)).toEqual([soon, id]);
@@ -75,7 +75,7 @@ it("a moved command does not start by the message of its first time, but at the 
   const runAt = in_s(7200);
   expect((await act("move", { run_at: runAt, dry_run: true })).body).toMatchObject({
     refused: null,
-    follows: `The command starts at ${runAt}.`,
+    consequence: `The command starts at ${runAt}.`,
   });
   const { body } = await act("move", { run_at: runAt });
   expect(await due()).toBe(runAt);
@@ -156,9 +156,9 @@ it("a command that waits for no slot is not released with front, and a delayed c
 it("a dry run reports that a paused delayed command starts at once when it is resumed", async () => {
   const { did, act, due, id } = await delayed();
   const at = await due();
-  expect((await act("pause", { dry_run: true })).body.follows).toContain(`Its due time, ${at}, no longer applies`);
+  expect((await act("pause", { dry_run: true })).body.consequence).toContain(`Its due time, ${at}, no longer applies`);
   expect((await act("pause")).status).toBe(202);
-  expect((await act("resume", { dry_run: true })).body.follows).toContain(`starts at once, before its due time, ${at}`);
+  expect((await act("resume", { dry_run: true })).body.consequence).toContain(`starts at once, before its due time, ${at}`);
   expect((await act("resume")).status).toBe(202);
   expect(await reaches(id, "complete")).toBe("complete");
   expect(did.times).toBe(1);

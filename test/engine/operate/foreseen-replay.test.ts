@@ -34,7 +34,10 @@ it("a replay of a dead letter that its route cannot process is refused, also as 
   expect(await lettersAbout(name)).toMatchObject([{ id, state: "open" }]);
   expect(await outboxAbout(name)).toEqual([]);
 
-  expect(await deadLetters.planReplay(probeEnv, app(right), reader, id, undefined)).toMatchObject({ outcome: "follows", refused: null });
+  expect(await deadLetters.planReplay(probeEnv, app(right), reader, id, undefined)).toMatchObject({
+    outcome: "consequence",
+    refused: null,
+  });
   expect(await deadLetters.replay(probeEnv, app(right), reader, id, { reason: "r" })).toMatchObject({ sent: true });
 });
 

@@ -25,7 +25,7 @@ export function back(run: (call: EffectCall<Done<unknown, unknown>>) => Promise<
   return defineStep({ effect: "natural", ...ONCE, run });
 }
 
-export const retry = (id: string, more: { from?: string; anyway?: boolean } = {}) =>
+export const retry = (id: string, more: { from?: string; force?: boolean } = {}) =>
   instances.act(probeEnv, operator, "retry", id, { reason: "mended", ...more });
 
 export const undo = (id: string) => instances.act(probeEnv, operator, "undo", id, { reason: "called off" });

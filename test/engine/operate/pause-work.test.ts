@@ -146,8 +146,8 @@ it("a pause of the running instances is refused as a whole if its bulk action is
   await probeEnv.DB.prepare("UPDATE millrace_instances SET check_at = ?2 WHERE id = ?1")
     .bind(instanceId, Date.now() + 3_600_000)
     .run();
-  expect((await planWork(probeEnv, app, by, "pause", LAB)).follows).toContain("Running instances continue.");
-  expect((await planWork(probeEnv, app, by, "pause", LAB, true)).follows).toContain("A bulk action pauses the running instances.");
+  expect((await planWork(probeEnv, app, by, "pause", LAB)).consequence).toContain("Running instances continue.");
+  expect((await planWork(probeEnv, app, by, "pause", LAB, true)).consequence).toContain("A bulk action pauses the running instances.");
   const running = { reason: "the shop is closed", pausesRunning: true };
   const withoutBulk = { ...app, kindsOf: () => [] };
   await expect(actOnWork(probeEnv, withoutBulk, by, "pause", LAB, running)).rejects.toMatchObject({ code: "config_invalid" });

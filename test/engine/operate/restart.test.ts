@@ -160,7 +160,7 @@ it("a dry run of a restart lists the failed step as one that runs again, and the
   await failed(id);
   const plan = await instances.plan(probeEnv, operator, "restart", id, {});
   expect(plan).toMatchObject({ refused: null, effects: [{ step: "a", item: "", verdict: "runs" }] });
-  expect(plan.follows).toMatch(/^The code is executed from the beginning/);
+  expect(plan.consequence).toMatch(/^The code is executed from the beginning/);
   await restart(id);
   const [row] = await rows("SELECT detail FROM millrace_actions WHERE instance_id = ?1 AND verb = 'restart'", id);
   expect(JSON.parse(String(row?.detail))).toMatchObject({ run: 2, failed: { step: "a", code: expect.any(String) } });
@@ -177,7 +177,7 @@ it("a restart ends a pause and runs the step that the pause held, as its dry run
   its.state.go = true;
   await comes(async () => (await instances.plan(probeEnv, operator, "restart", id, {})).effects.length === 2);
   expect(await instances.plan(probeEnv, operator, "restart", id, {})).toMatchObject({
-    follows: expect.stringContaining("The pause ends."),
+    consequence: expect.stringContaining("The pause ends."),
     effects: [
       { step: "a", verdict: "kept" },
       { step: "look", verdict: "runs" },

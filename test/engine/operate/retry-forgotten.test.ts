@@ -36,15 +36,15 @@ describe("A run with a history that the platform has deleted after its retention
     const { instanceId, name, state } = await failed();
     expect(await instances.plan(probeEnv, operator, "retry", instanceId, {})).toMatchObject({
       from: "second",
-      follows: expect.stringMatching(/^The run starts from second/),
+      consequence: expect.stringMatching(/^The run starts from second/),
     });
     await (await LAB.get(instanceId)).delete();
     expect(await instances.plan(probeEnv, operator, "retry", instanceId, {})).toMatchObject({
       from: null,
-      follows: expect.stringMatching(FORGOTTEN),
+      consequence: expect.stringMatching(FORGOTTEN),
     });
     const done = await instances.act(probeEnv, operator, "retry", instanceId, { reason: "mended" });
-    expect(done).toMatchObject({ from: null, follows: expect.stringMatching(FORGOTTEN) });
+    expect(done).toMatchObject({ from: null, consequence: expect.stringMatching(FORGOTTEN) });
     expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
     expect(state.reads).toBe(2);
     const { steps } = await instances.history(probeEnv, { id: instanceId, workflow: "lab" });

@@ -99,7 +99,7 @@ describe("Run again", () => {
     const work = { kind: "workflow", name: workflow, allTenants: false } as const;
     await actOnWork(probeEnv, app, by, "pause", work, { reason: "closed" });
     const { instance_id } = await instances.act(probeEnv, by, "run-again", id, { reason: "once more" }, { catalog: app });
-    // The message of another tenant's run follows the copy's message in the queue.
+    // The message of another tenant's run consequence the copy's message in the queue.
     await complete();
     for (let round = 0; round < 3; round++) await keeperRound();
     expect(await statusOf(instance_id)).toBe("accepted");
@@ -112,10 +112,10 @@ describe("Run again", () => {
     const { id, name } = await complete();
     expect(await plan(id)).toMatchObject({
       refused: null,
-      follows: expect.stringContaining(`under the key "${name}/again/<id of the action>"`),
+      consequence: expect.stringContaining(`under the key "${name}/again/<id of the action>"`),
       effects: [{ step: "work", item: "", verdict: "runs" }],
     });
-    expect((await plan(id, "a click")).follows).toMatch(new RegExp(`"${name}/again/[0-9a-f]{32}"`));
+    expect((await plan(id, "a click")).consequence).toMatch(new RegExp(`"${name}/again/[0-9a-f]{32}"`));
     expect(await rows("SELECT 1 FROM millrace_instances WHERE causation_id = ?1", `${id}/run again`)).toEqual([]);
   });
 
@@ -144,12 +144,12 @@ describe("Run again", () => {
     const id = await ask(caller, async () => null);
     expect(await reaches(id, "complete")).toBe("complete");
     const { ask: request } = await theOperator(["operate"], caller.tenantId);
-    const { body } = await request<{ follows: string }>(
+    const { body } = await request<{ consequence: string }>(
       `/v1/instances/${id}/run-again`,
       { reason: "r", dry_run: true },
       { "idempotency-key": "k" },
     );
-    expect(body.follows).toMatch(/again\/[0-9a-f]{32}"/);
+    expect(body.consequence).toMatch(/again\/[0-9a-f]{32}"/);
   });
 
   it("run again is refused with a reason, and audited, while the instance runs and after its payload is deleted", async () => {
@@ -210,7 +210,7 @@ describe("Run again", () => {
       await reaches(instanceId, "complete");
     }
     const asked = { verb: "run_again", filter: { status: "complete", workflow: "lab", since: "2020-01-01T00:00:00Z" } };
-    const planned = await tenant.ask<{ matched: number; sample: { refused: string | null }[]; follows: string }>("/v1/bulk-actions", {
+    const planned = await tenant.ask<{ matched: number; sample: { refused: string | null }[]; consequence: string }>("/v1/bulk-actions", {
       reason: "look",
       dry_run: true,
       ...asked,

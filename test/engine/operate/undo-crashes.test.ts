@@ -123,7 +123,7 @@ describe("W19 a crash in an undo", () => {
 
     expect(await instances.plan(probeEnv, operator, "retry", instanceId, {})).toEqual({
       from: "undo first",
-      follows: "The undo continues at the step that failed.",
+      consequence: "The undo continues at the step that failed.",
       note: null,
       refused: null,
       effects: [{ step: "first", item: "", verdict: "undone" }],

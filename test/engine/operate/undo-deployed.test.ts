@@ -81,7 +81,7 @@ describe("An undo after a deployment that has removed an undo handler", () => {
     expect(world).toEqual(["a", "b"]);
     expect(await instances.plan(probeEnv, operator, "skip", id, { step: "undo b" })).toMatchObject({
       refused: null,
-      follows: expect.stringContaining('an operator has undone "b"'),
+      consequence: expect.stringContaining('an operator has undone "b"'),
     });
     await skip(id, "undo b");
     expect(await kept(id, "terminated", "errored")).toBe("terminated");

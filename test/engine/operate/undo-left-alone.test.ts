@@ -50,7 +50,7 @@ describe("W20 An undo that cannot determine the outcome of an effect", () => {
       expect(await errorOf(id)).toMatchObject({ step: "book" });
       const plan = await instances.plan(probeEnv, operator, "skip", id, { step: "book" });
       expect(plan.refused).toBeNull();
-      expect(plan.follows).toContain("if it happened, it remains until an operator undoes it");
+      expect(plan.consequence).toContain("if it happened, it remains until an operator undoes it");
       expect(plan.effects).toEqual([
         { step: "book", item: "", verdict: "skipped" },
         { step: "van", item: "", verdict: "undone" },

@@ -127,7 +127,7 @@ describe("A retry of a failed undo", () => {
 });
 
 describe("An undo", () => {
-  it("W25 I15 an undo follows the code's handling of a failure after a retry that failed the same way", async () => {
+  it("W25 I15 an undo consequence the code's handling of a failure after a retry that failed the same way", async () => {
     const world: string[] = [];
     const { instanceId } = await runLab(async ({ step }) => {
       const pay = effect("once", async () => Promise.reject(notRetryable("No funds.")));

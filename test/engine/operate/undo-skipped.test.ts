@@ -39,7 +39,7 @@ describe("W19 I15 A skip of an undo step", () => {
       expect(await instances.plan(probeEnv, operator, "skip", id, { step: "undo book" })).toMatchObject({
         refused: null,
         from: "undo book",
-        follows: expect.stringContaining('an operator has undone "book"'),
+        consequence: expect.stringContaining('an operator has undone "book"'),
         effects: [
           { step: "book", item: "", verdict: "skipped" },
           { step: "van", item: "", verdict: "undone" },
@@ -64,7 +64,7 @@ describe("W19 I15 A skip of an undo step", () => {
 
       expect(await instances.plan(probeEnv, operator, "retry", id, {})).toMatchObject({
         note: null,
-        follows: expect.stringContaining("no question is asked twice"),
+        consequence: expect.stringContaining("no question is asked twice"),
       });
       await retry(id);
       expect(await kept(id, "complete", "errored")).toBe("complete");
@@ -231,7 +231,7 @@ it("the dry run of a retry of a failed undo lists the action for each remaining 
     { step: "van", item: "", verdict: "undone" },
   ];
   expect(await instances.plan(probeEnv, operator, "retry", id, {})).toMatchObject({
-    follows: "The undo continues at the step that failed.",
+    consequence: "The undo continues at the step that failed.",
     refused: null,
     effects: left,
   });

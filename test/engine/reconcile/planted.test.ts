@@ -41,26 +41,26 @@ describe("The reconciliation scan with planted divergences", () => {
   it.each(kinds.map(([kind]) => kind))(
     "the reconciliation scan reports %s as suspected at first, because the write may be in transit",
     async (kind) => {
-      expect((await story()).first.get(kind)).toMatchObject([{ kind, state: "suspected", mends: 0 }]);
+      expect((await story()).first.get(kind)).toMatchObject([{ kind, state: "suspected", repairs: 0 }]);
     },
   );
 
-  it.each(kinds.filter(([, { mend }]) => mend).map(([kind]) => kind))(
+  it.each(kinds.filter(([, { fix }]) => fix).map(([kind]) => kind))(
     "the reconciliation scan repairs %s at the second scan, and detects the repair at the third",
     async (kind) => {
       const { second, healed, third } = await story();
-      expect(second.get(kind)).toMatchObject([{ state: "mending", mends: 1 }]);
+      expect(second.get(kind)).toMatchObject([{ state: "repairing", repairs: 1 }]);
       expect(healed.get(kind)).toBe(true);
-      expect(third.get(kind)).toMatchObject([{ state: "mended" }]);
+      expect(third.get(kind)).toMatchObject([{ state: "repaired" }]);
     },
   );
 
-  it.each(kinds.filter(([, { mend }]) => !mend).map(([kind]) => kind))(
+  it.each(kinds.filter(([, { fix }]) => !fix).map(([kind]) => kind))(
     "the reconciliation scan reports %s as open from the second scan on, for as long as it exists",
     async (kind) => {
       const { second, third } = await story();
-      expect(second.get(kind)).toMatchObject([{ state: "open", mends: 0 }]);
-      expect(third.get(kind)).toMatchObject([{ state: "open", mends: 0 }]);
+      expect(second.get(kind)).toMatchObject([{ state: "open", repairs: 0 }]);
+      expect(third.get(kind)).toMatchObject([{ state: "open", repairs: 0 }]);
     },
   );
 });

@@ -193,7 +193,7 @@ export const PLANTS: readonly (() => Promise<Plant>)[] = [
   async () => {
     const [lane, key] = [blocked.queue.name.slice("lane:".length), fresh("key")];
     await run(
-      "INSERT INTO millrace_lanes (tenant_id, lane, key, state, depth, ahead, noted_at) VALUES ('acme', ?1, ?2, 'held', 3, '[]', ?3)",
+      "INSERT INTO millrace_lanes (tenant_id, lane, key, state, depth, ahead, recorded_at) VALUES ('acme', ?1, ?2, 'held', 3, '[]', ?3)",
       lane,
       key,
       ago(HOUR_MS),

@@ -74,10 +74,10 @@ describe("A database that was restored to a time before a run's steps", () => {
     await rows("UPDATE millrace_instances SET status = 'waiting', updated_at = updated_at - 3600000 WHERE id = ?1", instanceId);
     await walk();
     await lookAgain(instanceId);
-    expect(await noted(instanceId)).toMatchObject([{ kind: "database_set_back", state: "open", mends: 0 }]);
+    expect(await noted(instanceId)).toMatchObject([{ kind: "database_set_back", state: "open", repairs: 0 }]);
 
     const plan = await instances.plan(probeEnv, operator, "restart", instanceId, {});
-    expect(plan.follows).toContain("A lookup effect asks the upstream first, a once effect becomes in_doubt");
+    expect(plan.consequence).toContain("A lookup effect asks the upstream first, a once effect becomes in_doubt");
     expect(plan.effects).toEqual(["mail", "book", "pay", "note", "second"].map((step) => ({ step, item: "", verdict: "unknown" })));
     await instances.act(probeEnv, operator, "restart", instanceId, { reason: "a backup was restored" });
     await keeperRound();

@@ -11,7 +11,7 @@ export const CHECKS = engineChecks(app);
 export interface Noted {
   kind: string;
   state: string;
-  mends: number;
+  repairs: number;
   says: string;
 }
 
@@ -72,4 +72,4 @@ export async function lookAgain(...whats: readonly string[]): Promise<void> {
 
 /** The findings about an item. */
 export const noted = (what: string) =>
-  rows<Noted>("SELECT kind, state, mends, says FROM millrace_divergences WHERE what = ?1 ORDER BY kind", what);
+  rows<Noted>("SELECT kind, state, repairs, says FROM millrace_divergences WHERE what = ?1 ORDER BY kind", what);

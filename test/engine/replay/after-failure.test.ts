@@ -70,11 +70,11 @@ describe("A failure that the code caught before it threw its own error", () => {
     });
   });
 
-  it.concurrent("W25 a retry after an error without a cause needs the failed step's name and `anyway`, because the fallback may remain", async () => {
+  it.concurrent("W25 a retry after an error without a cause needs the failed step's name and `force`, because the fallback may remain", async () => {
     const { instanceId, world } = await failedPayment(() => new Error("The order cannot be paid."));
     expect(await errorOf(instanceId)).toMatchObject({ step: "", message: "The order cannot be paid." });
-    const again = (anyway: boolean) => instances.act(probeEnv, operator, "retry", instanceId, { from: "pay", anyway, reason: "unlocked" });
-    await expect(again(false)).rejects.toMatchObject({ code: "invalid_transition", message: expect.stringContaining('"anyway": true') });
+    const again = (force: boolean) => instances.act(probeEnv, operator, "retry", instanceId, { from: "pay", force, reason: "unlocked" });
+    await expect(again(false)).rejects.toMatchObject({ code: "invalid_transition", message: expect.stringContaining('"force": true') });
     await again(true);
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect([world.paid, await states(instanceId)]).toEqual([1, ["note it: done", "pay: done"]]);
@@ -82,7 +82,7 @@ describe("A failure that the code caught before it threw its own error", () => {
       "SELECT detail FROM millrace_actions WHERE instance_id = ?1 AND result = 'applied'",
       instanceId,
     );
-    expect(audited.map(({ detail }) => JSON.parse(detail))).toMatchObject([{ from: "pay", anyway: true }]);
+    expect(audited.map(({ detail }) => JSON.parse(detail))).toMatchObject([{ from: "pay", force: true }]);
   });
 });
 
@@ -127,7 +127,7 @@ describe("A dry run for a run that caught a failure and continued", () => {
 
   it.concurrent("W25 a dry run of a retry from a step with a caught failure reports that the step runs, and that its fallback remains", async () => {
     const { instanceId, world } = await wentOnAndFailed();
-    const named = { from: "mail", anyway: true };
+    const named = { from: "mail", force: true };
     expect(verdicts(await instances.plan(probeEnv, operator, "retry", instanceId, named))).toEqual({ mail: "runs", "note it": "kept" });
     await instances.act(probeEnv, operator, "retry", instanceId, { ...named, reason: "both may stand" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");

@@ -210,7 +210,7 @@ async function payment() {
   return { state, instanceId };
 }
 
-const PAY_AGAIN = { from: "pay", anyway: true };
+const PAY_AGAIN = { from: "pay", force: true };
 
 describe("A retry from a step with a caught failure, although an effect depends on the failure", () => {
   it("W25 a step that fails with another error in a retry keeps this error in later runs, and not the error of the first run", async () => {

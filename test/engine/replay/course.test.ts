@@ -73,7 +73,7 @@ describe("An effect in doubt that an operator has answered", () => {
     expect(await errorOf(instanceId)).toMatchObject({ step: "mail" });
     expect(await instances.plan(probeEnv, operator, "retry", instanceId, {})).toEqual({
       from: "mail",
-      follows: expect.stringContaining("the code determines which"),
+      consequence: expect.stringContaining("the code determines which"),
       note: null,
       refused: null,
       effects: [{ step: "mail", item: "", verdict: "runs" }],

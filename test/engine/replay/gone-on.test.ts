@@ -165,7 +165,7 @@ describe("A retry after a crash in the effect that follows a caught failure", ()
     await expect(retry(instanceId, { from: "card" })).rejects.toMatchObject({
       message: expect.stringContaining('continued with "invoice"'),
     });
-    await retry(instanceId, { from: "card", anyway: true });
+    await retry(instanceId, { from: "card", force: true });
     expect(await outputOf(instanceId)).toBe("card");
     expect(asked).toEqual(["invoice", "card"]);
   });

@@ -187,7 +187,7 @@ describe("A run of a schedule by hand", () => {
     });
     expect(await schedules.run(held, app, by, nameIn(path), wish)).toMatchObject({ instanceId: other.instanceId, replayed: true });
     expect((await caller.get("/v1/instances")).body.items).toMatchObject([{ id: other.instanceId }]);
-    expect(await runs()).toMatchObject([{ state: "by_hand", instance_id: other.instanceId }]);
+    expect(await runs()).toMatchObject([{ state: "manual", instance_id: other.instanceId }]);
   });
 
   it("runs by hand in the same millisecond have separate records and audit records", async () => {
@@ -200,7 +200,7 @@ describe("A run of a schedule by hand", () => {
     vi.restoreAllMocks();
     const noted = await runs();
     expect(noted.map((run) => run.instance_id).sort()).toEqual(accepted.map(({ instanceId }) => instanceId).sort());
-    expect(noted.every((run) => Date.parse(run.noted_at) === moment && Date.parse(run.due_at) - moment < 20)).toBe(true);
+    expect(noted.every((run) => Date.parse(run.recorded_at) === moment && Date.parse(run.due_at) - moment < 20)).toBe(true);
     const { items } = (await caller.get("/v1/audit?limit=50")).body;
     expect(items.filter(({ verb, result }: Json) => verb === "run" && result === "applied")).toHaveLength(20);
   });

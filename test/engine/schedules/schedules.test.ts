@@ -329,7 +329,7 @@ describe("A paused schedule", () => {
       [202, { instance_id: first.body.instance_id, replayed: false, instance_status: "accepted" }],
       [202, { instance_id: first.body.instance_id, replayed: true, instance_status: expect.any(String) }],
     ]);
-    expect(await runs()).toMatchObject([{ state: "by_hand", instance_id: first.body.instance_id, reason: "the customer asks for it" }]);
+    expect(await runs()).toMatchObject([{ state: "manual", instance_id: first.body.instance_id, reason: "the customer asks for it" }]);
     expect(await instancesOf(caller)).toHaveLength(1);
   });
 });

@@ -18,13 +18,13 @@ it.each(["platform", "inline"] as const)(
     const at = `/v1/approvals/${id}`;
     const listed = async (query: string) => (await get(`/v1/approvals?instance=${instanceId}${query}`)).body.items;
     await reaches(instanceId, "waiting");
-    expect(await listed("")).toMatchObject([{ id, state: "pending", over: null }]);
+    expect(await listed("")).toMatchObject([{ id, state: "pending", ended_as: null }]);
     await instances.act(probeEnv, operator, "cancel", instanceId, { reason: "called off" });
     expect(await kept(instanceId, "terminated", "errored")).toBe("terminated");
-    expect(await listed("")).toMatchObject([{ id, state: "pending", over: "terminated" }]);
+    expect(await listed("")).toMatchObject([{ id, state: "pending", ended_as: "terminated" }]);
     expect(await listed("&state=pending")).toEqual([]);
-    expect((await get(at)).body).toMatchObject({ state: "pending", over: "terminated" });
-    expect((await get(`/v1/search?q=${id}`)).body.items).toContainEqual(expect.objectContaining({ kind: "approval", status: "over" }));
+    expect((await get(at)).body).toMatchObject({ state: "pending", ended_as: "terminated" });
+    expect((await get(`/v1/search?q=${id}`)).body.items).toContainEqual(expect.objectContaining({ kind: "approval", status: "ended" }));
     const { status, body } = await post(`${at}/approve`, { reason: "it is right" });
     expect([status, body]).toMatchObject([
       409,

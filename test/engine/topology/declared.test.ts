@@ -100,8 +100,8 @@ const REFUSED: [what: string, define: () => unknown, says: string][] = [
     "use a whole number, from 1",
   ]),
   ...scopes.flatMap((scope): (typeof REFUSED)[number][] => [
-    [`a command with a door that needs the scope ${scope}`, () => command({ ...asked, door: { scope } }), "which no token can have"],
-    [`an event with a door that needs the scope ${scope}`, () => event({ ...told, door: { scope } }), "which no token can have"],
+    [`a command with an access that needs the scope ${scope}`, () => command({ ...asked, access: { scope } }), "which no token can have"],
+    [`an event with an access that needs the scope ${scope}`, () => event({ ...told, access: { scope } }), "which no token can have"],
   ]),
   ["a command without any field", () => command(), NO_TYPE],
   ["a command without payload", () => command({ ...asked, payload: undefined }), "pass a schema of zod 4"],
@@ -195,7 +195,7 @@ const REFUSED: [what: string, define: () => unknown, says: string][] = [
   ],
   ["a consumer with a sequence that begins with 5", () => consumer({ ...taken, sequence: { gap: "skip", first: 5 } }), "first: 0 or 1"],
   ["a consumer with the retries null", () => consumer({ ...taken, retries: null }), "retries.limit undefined: use a whole number"],
-  ...[null, {}, [{}], [{ name: "a", when: 5, mend: 5 }]].map((repairs): (typeof REFUSED)[number] => [
+  ...[null, {}, [{}], [{ name: "a", when: 5, fix: 5 }]].map((repairs): (typeof REFUSED)[number] => [
     `a consumer with the repairs ${JSON.stringify(repairs)}`,
     () => consumer({ ...taken, repairs }),
     "has invalid repairs: use a list",

@@ -40,9 +40,9 @@ it("a catalog with a consumer in `elsewhere` may send its commands and describes
   const split = catalog({ consumers: [near], elsewhere: [far] });
   expect(split.performer("far.work")).toBe(farWork);
   expect(queuesIn(split)).toMatchObject([
-    { name: "near-events", is_elsewhere: false },
+    { name: "near-events", is_external: false },
     {
-      ...{ name: "far-commands", is_elsewhere: true },
+      ...{ name: "far-commands", is_external: true },
       producers: [
         { by: "request", name: "POST /v1/commands" },
         { by: "route", name: "near.done" },

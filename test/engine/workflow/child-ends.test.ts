@@ -61,7 +61,7 @@ it.each([false, true])(
     await keeperRound();
     state.now = "fine";
     expect(await inTime(instanceId, "complete", "errored")).toBe("complete");
-    expect(await outputOf(instanceId)).toBe("mended");
+    expect(await outputOf(instanceId)).toBe("repaired");
     expect(await childrenOf(instanceId)).toHaveLength(1);
   },
 );
@@ -135,7 +135,7 @@ it("the child of a parent that was terminated on the platform continues, and a r
   expect(await statusOf(instanceId)).toBe("terminated");
   await act("retry", instanceId);
   expect(await inTime(instanceId, "complete", "errored")).toBe("complete");
-  expect(await outputOf(instanceId)).toBe("mended");
+  expect(await outputOf(instanceId)).toBe("repaired");
   expect(await childrenOf(instanceId)).toHaveLength(1);
 });
 

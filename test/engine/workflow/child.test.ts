@@ -96,7 +96,7 @@ describe("A child", () => {
     expect(await reaches(id, "complete")).toBe("complete");
     await act("retry", instanceId);
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
-    expect(await outputOf(instanceId)).toBe("mended");
+    expect(await outputOf(instanceId)).toBe("repaired");
   });
 
   it("that an operator retries is awaited by a parent that was retried before the child completed", async () => {

@@ -15,7 +15,7 @@ export function scripted(first: "held" | "broken" | "fine") {
     await step.read("held", () => held(() => state.now !== "held"));
     await step.commit("work", () => (state.now === "broken" ? refuse() : {}), { retries: { limit: 0, delay: 10 } });
     await step.read("held again", () => held(() => state.now !== "held"));
-    return "mended";
+    return "repaired";
   });
   return { child, state };
 }

@@ -31,7 +31,7 @@ it("a retry reuses a completed sleep, although its duration is computed from the
   await platformReaches(instanceId, "errored");
   expect(await errorOf(instanceId)).toMatchObject({ step: "ask", message: "Broken." });
   isBroken = false;
-  await instances.act(probeEnv, operator, "retry", instanceId, { reason: "mended" });
+  await instances.act(probeEnv, operator, "retry", instanceId, { reason: "repaired" });
   expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
   expect(durations.at(-1)).toBeLessThan(0);
 });

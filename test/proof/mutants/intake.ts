@@ -107,7 +107,7 @@ export const INTAKE = mutantsOf("intake", {
   },
   "every event type is accepted from external senders": {
     file: "packages/millrace/src/access/may-ask.ts",
-    find: "if (scopes.some((scope) => scope === door?.scope)) return;",
+    find: "if (scopes.some((scope) => scope === access?.scope)) return;",
     put: "if (scopes.length > 0) return;",
     killedBy: STATED_TEST,
   },

@@ -48,7 +48,7 @@ export const OPERATORS = mutantsOf("operators", {
   "a retry repeats a step whose failure other steps depended on": {
     file: "packages/millrace/src/operate/instances/retry.ts",
     // The row and the record each contain the fact: one without the other still refuses.
-    find: "const named = anyway || beginning.failed === instance.error?.step ? null : beginning.failed;",
+    find: "const named = force || beginning.failed === instance.error?.step ? null : beginning.failed;",
     put: "const named = null;",
     killedBy: "test/engine/replay/caught.test.ts",
   },

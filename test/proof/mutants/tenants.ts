@@ -66,7 +66,7 @@ export const TENANTS = mutantsOf("tenants", {
   },
   "any token can request any command": {
     file: "packages/millrace/src/access/may-ask.ts",
-    find: "scopes.some((scope) => scope === door.scope)",
+    find: "scopes.some((scope) => scope === access.scope)",
     put: "scopes.length > 0",
     killedBy: "test/app/doors.test.ts",
   },
@@ -78,7 +78,7 @@ export const TENANTS = mutantsOf("tenants", {
   },
   "a scheduled command starts although its permission was withdrawn": {
     file: "packages/millrace/src/schedules/due.ts",
-    find: "if (on.door?.scope === null) assertMaySay({ scopes: [] }, on);",
+    find: "if (on.access?.scope === null) assertMaySay({ scopes: [] }, on);",
     put: "",
     killedBy: "test/app/doors.test.ts",
   },

@@ -55,12 +55,12 @@ it("the reconciliation compares projection rows with their ledger, finds a missi
 
   const later = () => run("UPDATE millrace_divergences SET look_at = 1 WHERE tenant_id = ?1 AND look_at IS NOT NULL", tenantId);
   await later();
-  await walkFacts(tenantId, all("mending"));
+  await walkFacts(tenantId, all("repairing"));
   expect((await projected(tenantId, entity)).map(({ sequence }) => sequence)).toEqual([1, 2, 3, 4, 5]);
   await later();
-  await walkFacts(tenantId, all("mended"));
-  expect(await listed("mended")).toMatchObject({ items: [{ mends: 1 }, { mends: 1 }], open: {} });
-  expect(JSON.stringify(await listed("mended"))).not.toContain(entity);
+  await walkFacts(tenantId, all("repaired"));
+  expect(await listed("repaired")).toMatchObject({ items: [{ repairs: 1 }, { repairs: 1 }], open: {} });
+  expect(JSON.stringify(await listed("repaired"))).not.toContain(entity);
 });
 
 it("a finding of the reconciliation is hidden from other tenants; an observer of the deployment sees it without its owner", async () => {
@@ -73,7 +73,7 @@ it("a finding of the reconciliation is hidden from other tenants; an observer of
     owner.tenantId,
   );
   const path = `/v1/divergences?kind=${kind}`;
-  const row = { kind, what: "i", detail: "One says so, the other not.", state: "open", times: 1, mends: 0, ended_at: null };
+  const row = { kind, what: "i", detail: "One says so, the other not.", state: "open", times: 1, repairs: 0, ended_at: null };
   expect((await owner.get(path)).body).toMatchObject({ items: [row], open: { [kind]: 1 } });
   expect((await stranger.get(path)).body).toEqual({ items: [], open: {}, next_cursor: null });
   const seen = (await observer.get(path)).body;

@@ -133,7 +133,7 @@ const CHANGED: Record<string, string> = {
 };
 
 const REPAIRED: Record<string, string> = {
-  sent: "has mended",
+  sent: "has repaired",
   refused: "produced a refused message from",
   failed: "failed on",
 };

@@ -203,8 +203,9 @@ function sayDryRun(answer: Answer): void {
 
 type Plan = Extract<RetryAnswer, { effects: unknown }> & { readonly running?: number; readonly waiting?: number };
 
-function sayPlan({ refused, follows, note, effects, running, waiting }: Plan): void {
-  const said = refused === null ? [follows, note] : [`It would be refused now: ${refused}`, "If it were not refused:", follows, note];
+function sayPlan({ refused, consequence, note, effects, running, waiting }: Plan): void {
+  const said =
+    refused === null ? [consequence, note] : [`It would be refused now: ${refused}`, "If it were not refused:", consequence, note];
   for (const sentence of said) if (sentence) say(oneLine(sentence));
   const rows = effects.map((effect) => [stepName(effect), effect.verdict, PLAN_VERDICTS[effect.verdict] ?? ""]);
   // The plan of a pause counts instances, and lists no effects.

@@ -28,7 +28,7 @@ export function whyOf({ status, error, waiting_for: [wait], held, retrying, slee
   return undo === "done" ? "undone" : undo === "open" ? "its undo has not ended" : "";
 }
 
-export function nextLines({ id, status, error, waiting_for: waits, undo, doubts }: InstanceDetail): string[] {
+export function nextLines({ id, status, error, waiting_for: waits, undo, unknown_outcomes: doubts }: InstanceDetail): string[] {
   const act = (verb: string) => callOf("instances", verb, id, "--reason …");
   if (status === "errored") {
     const hint = error?.hint === undefined ? [] : [oneLine(error.hint)];
@@ -42,7 +42,7 @@ export function nextLines({ id, status, error, waiting_for: waits, undo, doubts 
 }
 
 /** The decisions among which an operator can choose for an unknown outcome. An effect that certainly happened cannot be rejected. */
-function doubtLines(id: string, { step, effect, why, answered, retry }: InstanceDetail["doubts"][number]): string[] {
+function doubtLines(id: string, { step, effect, why, answered, retry }: InstanceDetail["unknown_outcomes"][number]): string[] {
   const answer = (verb: string) => callOf("effects", verb, effect, "--reason …");
   if (answered !== null) {
     const known = answered.output_ref === null ? shownJson(answered.output) : "";

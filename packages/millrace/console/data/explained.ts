@@ -4,7 +4,7 @@ import { useData } from "./use-data.ts";
 export interface Explained {
   code: string;
   title: string;
-  means: string;
+  meaning: string;
   next: string;
 }
 

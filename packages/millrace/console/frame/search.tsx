@@ -27,7 +27,7 @@ export function screenOf({ url }: Pick<Found, "url">): string | undefined {
   return name ? SCREEN_OF[noun]?.(decodeURIComponent(name)) : undefined;
 }
 
-export function Nothing({ q, looked }: { q: string; looked: Answer<"/v1/search">["looked_back"] }) {
+export function Nothing({ q, looked }: { q: string; looked: Answer<"/v1/search">["scanned"] }) {
   return (
     <>
       Nothing matches <bdi>{q}</bdi>. Ids match by their first 6 characters, other names by their first 3. An instance's key and a subject
@@ -137,7 +137,7 @@ export function Search() {
         {isShort && <p class="quiet">Enter at least three characters of a name, or six of an id.</p>}
         {found && items.length === 0 && (
           <p class="quiet">
-            <Nothing q={q} looked={found.looked_back} />
+            <Nothing q={q} looked={found.scanned} />
           </p>
         )}
         {problem && <ProblemNote problem={problem} />}

@@ -31,25 +31,25 @@ export type Follows = Readonly<Record<DoubtVerb, string | null>>;
  * The label of a resolution. If the API would refuse `reject`, the effect certainly happened, so that a retry would execute the effect
  * again.
  */
-function wordOf(verb: DoubtVerb, follows: Follows): string {
-  return verb === "retry" && follows.reject === null ? "Run it again" : TO_DOUBTS[verb];
+function wordOf(verb: DoubtVerb, consequences: Follows): string {
+  return verb === "retry" && consequences.reject === null ? "Run it again" : TO_DOUBTS[verb];
 }
 
 interface DoubtAnswersProps {
   doubt: Doubt;
-  follows: Follows;
+  consequences: Follows;
   ask: Ask;
 }
 
-export function DoubtAnswers({ doubt, follows, ask }: DoubtAnswersProps) {
+export function DoubtAnswers({ doubt, consequences, ask }: DoubtAnswersProps) {
   return (
     <ul class="answers">
       {(Object.keys(TO_DOUBTS) as DoubtVerb[])
-        .filter((verb) => follows[verb] !== null)
+        .filter((verb) => consequences[verb] !== null)
         .map((verb) => (
           <li key={verb}>
-            <ActButtons ask={ask} of={[resolutionOf(doubt, verb, wordOf(verb, follows), follows[verb] ?? "")]} />
-            <span>{follows[verb]}</span>
+            <ActButtons ask={ask} of={[resolutionOf(doubt, verb, wordOf(verb, consequences), consequences[verb] ?? "")]} />
+            <span>{consequences[verb]}</span>
           </li>
         ))}
     </ul>
@@ -65,7 +65,7 @@ export const replacementOf = (doubt: Doubt) =>
     "This output replaces the recorded one, and a retry continues with it. It sends nothing. If the step cannot use the output, its outcome is unknown again (in doubt).",
   );
 
-function resolutionOf(doubt: Doubt, verb: DoubtVerb, word: string, follows: string): Declared {
+function resolutionOf(doubt: Doubt, verb: DoubtVerb, word: string, consequences: string): Declared {
   const { key, step, item, input, answered } = doubt;
   // An output with redacted values cannot be used.
   const isKnown = answered?.output_ref === null && !JSON.stringify(answered.output).includes("[redacted]");
@@ -78,7 +78,7 @@ function resolutionOf(doubt: Doubt, verb: DoubtVerb, word: string, follows: stri
     fill: isAsked ? { output: isKnown ? answered.output : undefined } : {},
     more: (set) => (
       <>
-        <p>{follows}</p>
+        <p>{consequences}</p>
         {input !== null && <Folded open title="Input" value={input} label={`Input of ${step}`} />}
         {isAsked && !isKnown && <Example doubt={doubt} take={(output) => set({ output })} />}
       </>

@@ -48,7 +48,7 @@ export function Pausing({ kind, name, workflows }: Work) {
   const own = paused && (kind === "queue" || paused.queue === null) ? paused : undefined;
   const act = own
     ? { verb: "Resume", class: "main", at: `/v1/${kind}s/:name/resume` as const, given: { all_tenants: own.all_tenants } }
-    : { verb: "Pause", at: `/v1/${kind}s/:name/pause` as const, fill: { running: "go_on" } };
+    : { verb: "Pause", at: `/v1/${kind}s/:name/pause` as const, fill: { running: "continue" } };
   const breaker = kind === "workflow" && workflow?.breaker;
   const held = data.workflows.filter((one) => workflows.includes(one.name));
   const waiting = held.reduce((sum, { counts }) => sum + (counts.accepted ?? 0) + (counts.queued ?? 0), 0);

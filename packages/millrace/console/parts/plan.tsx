@@ -3,7 +3,7 @@ import { exact, onThePage } from "./text.tsx";
 
 export interface Plan {
   refused: string | null;
-  follows?: string;
+  consequence?: string;
   /** A note about an output that an operator supplied and that the action keeps, and how to replace this output. */
   note?: string | null;
   from?: string | null;
@@ -34,10 +34,10 @@ const VERDICTS: Readonly<Record<string, readonly [tone: Tone, means: string]>> =
 const ISO_TIME = /\d{4}-\d\d-\d\dT[\d:.]+Z/g;
 
 /** Shows the plan of an action. If the API refuses the action, shows the effects that remain. */
-export function EffectPlan({ plan: { refused, follows, from, note, effects, running, waiting } }: { plan: Plan }) {
+export function EffectPlan({ plan: { refused, consequence, from, note, effects, running, waiting } }: { plan: Plan }) {
   return (
     <>
-      {refused === null && (follows || from) && <p>{follows?.replaceAll(ISO_TIME, exact) ?? `It starts at ${from}.`}</p>}
+      {refused === null && (consequence || from) && <p>{consequence?.replaceAll(ISO_TIME, exact) ?? `It starts at ${from}.`}</p>}
       {note && <p>{onThePage(note)}</p>}
       {running !== undefined && (
         <p class="quiet">

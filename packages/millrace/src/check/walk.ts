@@ -281,7 +281,7 @@ class Recorded {
       history: () => ({ entries: entries.map((entry) => ({ ...entry, small: null })), left, lost, readAt: 0 }),
       output: ({ step, item, generation }: { step: string; item: string; generation: number }) => {
         const entry = entries.find((one) => one.step === step && one.item === item && one.generation === generation);
-        if (!entry?.left_out) return entry?.output ?? null;
+        if (!entry?.omitted) return entry?.output ?? null;
         this.#unknown(labelOf(step, item), "The output of this step is too large to be read.");
         return this.#end(labelOf(step, item));
       },
@@ -329,5 +329,5 @@ class Recorded {
 const OBJECTS = { DB: true, KEEPER: true };
 
 function isLeftOut(output: unknown): boolean {
-  return typeof output === "object" && output !== null && "left_out" in output;
+  return typeof output === "object" && output !== null && "omitted" in output;
 }

@@ -54,7 +54,7 @@ interface Definition<Payload, Type extends string, Given> {
    * The access rule for messages from outside. A command without a rule accepts every token with the scope `enqueue`. An event without a
    * rule accepts no token.
    */
-  readonly door: Door | undefined;
+  readonly access: Access | undefined;
   /** `{ 1: (v1) => v2, … }`: converts each older version to the next. */
   readonly upcasts: Readonly<Record<number, Upcast>>;
   /** Creates a message of this type to emit or enqueue, and validates its payload. Errors: `invalid_payload`. */
@@ -62,7 +62,7 @@ interface Definition<Payload, Type extends string, Given> {
 }
 
 /** The access rule of a message from outside: as a command, in a batch, as a CloudEvent, by a schedule, or in a corrected dead letter. */
-export interface Door {
+export interface Access {
   /** The required scope. Null means that no token has access, but only the deployment's own code. */
   readonly scope: string | null;
   /** The dedicated route: its method and path. */
@@ -70,7 +70,7 @@ export interface Door {
 }
 
 /** The access rule of a command that declares none. */
-export const OPEN: Door = { scope: "enqueue", route: "POST /v1/commands" };
+export const OPEN: Access = { scope: "enqueue", route: "POST /v1/commands" };
 
 export interface DraftOptions {
   /** Delivery delay of the queue in seconds; at most 12 hours. */
@@ -109,7 +109,7 @@ interface Options<Payload, Type extends string = string, Given = unknown> {
   subject: (payload: Payload) => string;
   queue: QueueDefinition;
   upcasts?: Record<number, Upcast>;
-  door?: Door;
+  access?: Access;
 }
 
 /** The input type of a schema. For a schema that is annotated only with its output type, this is the output type. */
@@ -118,7 +118,7 @@ export type GivenAs<Payload, Given> = unknown extends Given ? Payload : Given;
 /**
  * Declares a command, a request for work that has exactly one receiver. `key` derives the idempotency key from the payload, so that a
  * repeated request is the same command. `correlation` derives the correlation id of a request that has no correlation id, and `tags`
- * derives the tags of the instance. `door` restricts access beyond the scope `enqueue`.
+ * derives the tags of the instance. `access` restricts access beyond the scope `enqueue`.
  */
 export function defineCommand<Payload, Type extends string, Given = unknown>(
   options: Options<Payload, Type, Given> & {
@@ -128,7 +128,7 @@ export function defineCommand<Payload, Type extends string, Given = unknown>(
   },
 ): CommandDefinition<Payload, Type, GivenAs<Payload, Given>> {
   assertMessage("command", options);
-  return define("command", { door: OPEN, ...options }) as never;
+  return define("command", { access: OPEN, ...options }) as never;
 }
 
 /**
@@ -142,23 +142,23 @@ export function ownCommand<Payload, Type extends string, Given>(
   },
 ): CommandDefinition<Payload, Type, GivenAs<Payload, Given>> {
   const { type, key = undefined } = options;
-  return define("command", { door: OPEN, subject: key ?? (() => type), ...options }) as never;
+  return define("command", { access: OPEN, subject: key ?? (() => type), ...options }) as never;
 }
 
 /** The route for events whose definition names no route. */
 const STATED_AT = "POST /v1/events";
 
 /**
- * Declares an event: a fact that has happened, for all subscribers. Without a `door` only the deployment itself publishes the event.
+ * Declares an event: a fact that has happened, for all subscribers. Without an `access` only the deployment itself publishes the event.
  * `{ scope: "enqueue" }` lets tokens with that scope publish the event at `POST /v1/events`. `{ scope: null, route }` also prevents
  * operators from editing the event in a replay.
  */
 export function defineEvent<Payload, Type extends string, Given = unknown>(
-  options: Omit<Options<Payload, Type, Given>, "door"> & { door?: Pick<Door, "scope"> & Partial<Door> },
+  options: Omit<Options<Payload, Type, Given>, "access"> & { access?: Pick<Access, "scope"> & Partial<Access> },
 ): EventDefinition<Payload, Type, GivenAs<Payload, Given>> {
   assertMessage("event", options);
-  const { door, ...rest } = options;
-  return define("event", { ...rest, ...(door && { door: { route: STATED_AT, ...door } }) }) as never;
+  const { access, ...rest } = options;
+  return define("event", { ...rest, ...(access && { access: { route: STATED_AT, ...access } }) }) as never;
 }
 
 function define<Payload>(
@@ -179,7 +179,7 @@ function define<Payload>(
     tags: options.tags && derived(options.type, "tags", options.tags),
     subject: derived(options.type, "subject", options.subject),
     queue: options.queue,
-    door: options.door,
+    access: options.access,
     upcasts: options.upcasts ?? {},
     from(raw: Payload, { delaySeconds = 0, tags = [] }: DraftOptions = {}): Draft {
       const { kind, type, version, queue } = definition;
@@ -218,7 +218,7 @@ function keyless(type: string): never {
 
 /** Refuses an invalid declaration, possibly from JavaScript that no compiler has checked. Errors: `config_invalid`. */
 function assertMessage(kind: Envelope["kind"], options: object): void {
-  const { type, version = 1, payload, key, subject, queue, door } = (options ?? {}) as Partial<Options<unknown> & { key: unknown }>;
+  const { type, version = 1, payload, key, subject, queue, access } = (options ?? {}) as Partial<Options<unknown> & { key: unknown }>;
   const named = `The ${kind} "${shortened(String(type), 60)}"`;
   assertDeclared(isDottedType(type), `${named} ${wrongInType(type)}: use dotted lower case with digits and _, such as "order.ship".`);
   assertDeclared(isWhole(version, [1, 1e6]), `${named} is at version ${version}: use a whole number, from 1.`);
@@ -227,10 +227,10 @@ function assertMessage(kind: Envelope["kind"], options: object): void {
     assertDeclared(isFunction(make), `${named} has no ${what}: pass a function from the payload to the ${what}.`);
   }
   assertDeclared(isQueueName(queue?.name), `${named} has no queue: pass the result of defineQueue({ name }).`);
-  const scope: unknown = door === undefined ? null : (door as Door | null)?.scope;
+  const scope: unknown = access === undefined ? null : (access as Access | null)?.scope;
   assertDeclared(
     scope === null || (typeof scope === "string" && isScope(scope)),
-    `${named} has a door with the scope "${scope}", which no token can have: use a letter, then letters, digits and _ : . -, all lower case and at most 64; or null.`,
+    `${named} has an access with the scope "${scope}", which no token can have: use a letter, then letters, digits and _ : . -, all lower case and at most 64; or null.`,
   );
 }
 

@@ -6,13 +6,13 @@ export interface Problem {
   title: string;
   /** True if the same request may succeed later. */
   retryable?: boolean;
-  means: string;
+  meaning: string;
   next: string;
 }
 
 export type Problems = Readonly<Record<string, Problem>>;
 
-type Explained<Code extends string> = Record<Code, readonly [title: string, means: string, next: string]>;
+type Explained<Code extends string> = Record<Code, readonly [title: string, meaning: string, next: string]>;
 
 const permanent = <Code extends string>(status: number, explained: Explained<Code>) => problemsOf(status, false, explained);
 const temporary = <Code extends string>(status: number, explained: Explained<Code>) => problemsOf(status, true, explained);
@@ -20,7 +20,7 @@ const temporary = <Code extends string>(status: number, explained: Explained<Cod
 function problemsOf<Code extends string>(status: number, retryable: boolean, explained: Explained<Code>) {
   const entries = Object.entries<Explained<Code>[Code]>(explained);
   return Object.fromEntries(
-    entries.map(([code, [title, means, next]]) => [code, { status, title, ...(retryable && { retryable }), means, next }]),
+    entries.map(([code, [title, meaning, next]]) => [code, { status, title, ...(retryable && { retryable }), meaning, next }]),
   ) as Record<Code, Problem>;
 }
 

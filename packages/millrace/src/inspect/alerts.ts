@@ -70,7 +70,7 @@ export const AlertRow = z
     last_at: timestamp.meta({ description: "When the alert's value was last observed." }),
     fired_at: timestamp.nullable(),
     notice_at: timestamp.nullable().meta({ description: "When the alert's last notification was created, even if no channel is set." }),
-    told_at: timestamp.nullable().meta({ description: "When all channels had accepted the last notification; null until then." }),
+    notified_at: timestamp.nullable().meta({ description: "When all channels had accepted the last notification; null until then." }),
     delivery: Delivery.nullable().meta({
       description: "The delivery of the last notification; null if no channel is set, and before the delivery starts.",
     }),
@@ -84,7 +84,7 @@ export const AlertFilter = z.object({ state: z.enum(ALERT_STATES).optional(), ru
 
 /** A field that contains invalid JSON after a manual `UPDATE` is read as empty. */
 const COLUMNS = fragment(`id, rule, state, severity, iif(json_valid(labels), labels, '{}') AS labels, value, count,
-  iif(json_valid(examples), examples, '[]') AS examples, since, last_at, fired_at, told_at AS notice_at, resolved_at,
+  iif(json_valid(examples), examples, '[]') AS examples, since, last_at, fired_at, notice_at, resolved_at,
   iif(muted_until > ${now.fragment}, json_object('until', muted_until, 'reason', coalesce(mute_reason, '')), NULL) AS muted`);
 
 /**
@@ -103,7 +103,7 @@ export async function listAlerts(given: EngineEnv, filter: z.infer<typeof AlertF
     ),
   );
   const sent = await deliveriesOf(env, items);
-  return { items: items.map((alert) => ({ ...alert, ...(sent.get(alert.id) ?? { told_at: null, delivery: null }) })), next };
+  return { items: items.map((alert) => ({ ...alert, ...(sent.get(alert.id) ?? { notified_at: null, delivery: null }) })), next };
 }
 
 /** Maximum number of running deliveries per page for which the platform is queried. Further deliveries show the state in the database. */
@@ -123,7 +123,7 @@ interface Sent extends DeliveryRow {
  */
 async function deliveriesOf(env: EngineEnv, alerts: readonly AlertRow[]) {
   const noticed = new Map(alerts.flatMap(({ id, notice_at }) => (notice_at === null ? [] : [[id, notice_at] as const])));
-  if (noticed.size === 0) return new Map<string, Pick<AlertRow, "told_at" | "delivery">>();
+  if (noticed.size === 0) return new Map<string, Pick<AlertRow, "notified_at" | "delivery">>();
   const tenant = alertsTenant(env as EngineEnv & AlertVars);
   const { DB } = await cellOf(env, tenant);
   const found = await query<Sent>(DB, lastSent([...noticed.keys()], tenant));
@@ -132,7 +132,7 @@ async function deliveriesOf(env: EngineEnv, alerts: readonly AlertRow[]) {
   const known = await Promise.all(
     sent.map(async (row) => {
       const delivery = asked.has(row) ? await deliveryOf(env, SEND_ALERT, row) : deliveryInDatabase(row);
-      return [row.alert, { told_at: row.status === "complete" ? iso(row.updated_at) : null, delivery }] as const;
+      return [row.alert, { notified_at: row.status === "complete" ? iso(row.updated_at) : null, delivery }] as const;
     }),
   );
   return new Map(known);

@@ -25,7 +25,7 @@ export const ApprovalRow = z
       .nullable()
       .meta({ description: "Details for the decision.", ...redacted }),
     state: z.enum(STATES),
-    over: z.string().nullable().meta({
+    ended_as: z.string().nullable().meta({
       description:
         "For a pending question that can no longer be answered: the status of its instance, such as `terminated`. Otherwise null. `?state=pending` omits such questions.",
     }),
@@ -53,7 +53,7 @@ export function listApprovals(env: EngineEnv, by: Operator, filter: ApprovalFilt
     const rows = await query(
       env.DB,
       sql`
-        SELECT *, ${OVER_AS} AS over FROM (
+        SELECT *, ${OVER_AS} AS ended_as FROM (
           SELECT * FROM (SELECT * FROM millrace_approvals ${behind} LIMIT ${LOOKED_AT})
           WHERE true ${andEquals(fragment("state"), filter.state)} ${andEquals(fragment("workflow"), filter.workflow)}
           ORDER BY asked_at DESC, id DESC LIMIT ${limit})
@@ -95,7 +95,8 @@ export async function getApproval(env: EngineEnv, by: Operator, id: string): Pro
 
 export function selectApproval(by: Operator, id: string): Statement {
   return sql`
-    SELECT *, ${OVER_AS} AS over FROM millrace_approvals WHERE instance_id = ${askerOf(id)} AND id = ${id} AND tenant_id = ${by.tenantId}`;
+    SELECT *, ${OVER_AS} AS ended_as FROM millrace_approvals
+    WHERE instance_id = ${askerOf(id)} AND id = ${id} AND tenant_id = ${by.tenantId}`;
 }
 
 export function approvalsNamed(env: EngineEnv, by: Operator, ids: readonly string[]): Promise<ApprovalRow[]> {
@@ -103,7 +104,7 @@ export function approvalsNamed(env: EngineEnv, by: Operator, ids: readonly strin
     env.DB,
     ApprovalRow,
     sql`
-      SELECT *, ${OVER_AS} AS over FROM millrace_approvals
+      SELECT *, ${OVER_AS} AS ended_as FROM millrace_approvals
       WHERE instance_id IN ${among(ids.map(askerOf))} AND +id IN ${among(ids)} AND +tenant_id = ${by.tenantId}`,
   );
 }

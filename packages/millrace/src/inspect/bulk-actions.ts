@@ -44,7 +44,7 @@ export const BulkAction = z.object({
     description: "Items on which the action had nothing to do. The `why` of an item names an earlier action, if any.",
   }),
   failed: z.int().meta({ description: "Items that were refused, failed again, or have an unknown outcome (`in_doubt`)." }),
-  left: z.int(),
+  remaining: z.int(),
   instance_id: z.string().meta({ description: "The instance that runs the bulk action." }),
   created_at: timestamp,
   updated_at: timestamp,
@@ -91,7 +91,7 @@ const COLUMNS = fragment(`b.id, b.verb, iif(${STOPS.fragment}, 'stopped', b.stat
     || 'Completed items are kept. A resume continues with the remaining items.', coalesce(i.status, 'missing'), b.instance_id), b.why) AS why,
   b.asked->'filter' AS filter, b.asked->'ramp' AS ramp, b.asked->>'rate_per_second' AS rate_per_second,
   b.asked->>'stop_at_error_rate' AS stop_at_error_rate, b.asked->>'settle_within_seconds' AS settle_within_seconds, b.asked->>'undo' AS undo, b.asked->>'run_at' AS run_at,
-  b.matched, b.done, b.skipped, b.failed, b.matched - b.done - b.skipped - b.failed AS left, b.looked,
+  b.matched, b.done, b.skipped, b.failed, b.matched - b.done - b.skipped - b.failed AS remaining, b.looked,
   json_object('from', b.stage_from, 'skipped', b.stage_skipped, 'failed', b.stage_failed) AS stage, b.pass, b.instance_id, b.fingerprint,
   b.created_at, b.updated_at, iif(${STOPS.fragment}, b.updated_at, b.ended_at) AS ended_at`);
 const ROWS = fragment("millrace_bulk_actions b LEFT JOIN millrace_instances i ON i.id = b.instance_id AND i.tenant_id = b.tenant_id");

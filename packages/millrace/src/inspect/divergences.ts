@@ -9,7 +9,7 @@ import type { Page, PageRequest } from "../store/d1/paging.ts";
 import { query, type Row } from "../store/d1/retry.ts";
 import { MAX_COUNTED } from "../store/health.ts";
 
-const STATES = ["suspected", "mending", "open", "mended", "gone"] as const;
+const STATES = ["suspected", "repairing", "open", "repaired", "gone"] as const;
 
 /** A conflict between two records. */
 export const DivergenceRow = z
@@ -19,12 +19,12 @@ export const DivergenceRow = z
     detail: z.string().meta({ description: "The conflicting values of both records." }),
     state: z.enum(STATES).meta({
       description:
-        "`suspected`: observed once. `mending`: just repaired. `open`: observed again, and an operator must act. `mended`: repaired. `gone`: no longer observed.",
+        "`suspected`: observed once. `repairing`: just repaired. `open`: observed again, and an operator must act. `repaired`: repaired. `gone`: no longer observed.",
     }),
     first_seen_at: timestamp,
     last_seen_at: timestamp,
     times: z.int().meta({ description: "How many times checks observed the conflict." }),
-    mends: z.int().meta({ description: "How many times the conflict was repaired." }),
+    repairs: z.int().meta({ description: "How many times the conflict was repaired." }),
     ended_at: timestamp.nullable(),
   })
   .meta({ id: "Divergence" });
@@ -50,7 +50,7 @@ export function listDivergences(
         env,
         by,
         sql`
-          SELECT kind, what, says AS detail, state, first_at AS first_seen_at, seen_at AS last_seen_at, times, mends, ended_at
+          SELECT kind, what, says AS detail, state, first_at AS first_seen_at, seen_at AS last_seen_at, times, repairs, ended_at
           FROM millrace_divergences
           WHERE ${visibleTo(by)} AND state = ${state} ${andEquals(fragment("kind"), kind)}
             AND (first_at, what, kind) < (${before.at}, ${what}, ${one})

@@ -51,7 +51,7 @@ export const EffectRow = z
 export type EffectRow = z.infer<typeof EffectRow>;
 
 /** An effect that an operator must resolve, and the consequence of each resolution. */
-export const Doubt = EffectRow.extend({ workflow: z.string(), subject: z.string(), follows: Answers }).meta({ id: "Doubt" });
+export const Doubt = EffectRow.extend({ workflow: z.string(), subject: z.string(), consequences: Answers }).meta({ id: "Doubt" });
 export type Doubt = z.infer<typeof Doubt>;
 
 /** A guarded effect with the fields that operator actions need. Input and output are JSON texts, and times are milliseconds. */
@@ -64,7 +64,7 @@ const StoredEffect = EffectRow.extend({
   /** True if an operator gave the recorded output, by a confirmation or a skip. */
   given: z.boolean(),
   /** True if the effect was undone. A superseded effect that was not undone was executed again, and may have happened. */
-  taken_back: z.boolean(),
+  is_undone: z.boolean(),
   /** The start and the end of the attempt of an inline step; null for other steps. */
   began_at: z.int().nullable(),
   ended_at: z.int().nullable(),
@@ -79,7 +79,7 @@ const COLUMNS =
     'output_ref', e.error->>'$.answered.outputRef')) AS answered,
   CASE WHEN e.position < 0 THEN 'undo_step' WHEN e.undoable = 1 THEN 'undoable' ELSE 'permanent' END AS undo,
   coalesce(e.state IN ('confirmed', 'done') AND e.token IN ('operator', '${SKIPPED}'), 0) AS given,
-  coalesce(e.state = 'superseded' AND e.token = '${UNDONE}', 0) AS taken_back`);
+  coalesce(e.state = 'superseded' AND e.token = '${UNDONE}', 0) AS is_undone`);
 
 const DOUBT = fragment(`${COLUMNS.fragment}, i.workflow, i.subject, ${DOUBTED_COLUMNS.fragment}`);
 
@@ -164,5 +164,5 @@ function withKey(row: Row) {
 }
 
 function doubtIn(row: Row): Doubt {
-  return rowOf(Doubt, { ...withKey(row), follows: answersTo(row as unknown as Doubted) });
+  return rowOf(Doubt, { ...withKey(row), consequences: answersTo(row as unknown as Doubted) });
 }

@@ -14,6 +14,7 @@ import { query } from "../store/d1/retry.ts";
 import { UNDER_WAY, UNSEEN } from "../store/instances/status.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { notStartable } from "../topology/described.ts";
+import { activityIn } from "./activity.ts";
 import { Delivery, type DeliveryRow, deliveryOf } from "./alerts.ts";
 import { Answers } from "./answers.ts";
 import { costOfInstance } from "./costs.ts";
@@ -21,7 +22,6 @@ import { AnsweredEffect, type Doubt, doubtsOf } from "./effects.ts";
 import { historyOf } from "./history.ts";
 import { INSTANCE_COLUMNS, Instance, instanceIn } from "./instance-row.ts";
 import { unknownInstance } from "./instances.ts";
-import { standingIn } from "./standing.ts";
 
 const CalledEnd = z.object({ run: z.int(), status: z.string() });
 type CalledEnd = z.infer<typeof CalledEnd>;
@@ -42,7 +42,7 @@ export const InstanceDetail = Instance.extend({
   result_changed: z.string().nullable().meta({
     description: "For a result that is not plain data, such as a Map: the changes made by the conversion to JSON. Null otherwise.",
   }),
-  doubts: z
+  unknown_outcomes: z
     .array(
       z.object({
         step: z.string().meta({ description: "The step name in the code, followed by the key of an item in brackets." }),
@@ -60,7 +60,7 @@ export const InstanceDetail = Instance.extend({
           description: "The path to run the effect again if its outcome stays unknown; it may happen twice. Null if this is refused.",
         }),
         answered: AnsweredEffect.nullable(),
-        follows: Answers,
+        consequences: Answers,
       }),
     )
     .meta({ description: "Effects with an unknown outcome. An `in_doubt` instance continues after an operator has decided them." }),
@@ -99,22 +99,22 @@ export async function describeInstance(
   if (!row) throw unknownInstance(id);
   const instance = startable(env, instanceIn(row), catalog);
   const envelope = JSON.parse(String(row.envelope ?? "{}")) as Partial<Envelope>;
-  const [{ status: platform_status, output }, cost, doubts, callback, standing] = await Promise.all([
+  const [{ status: platform_status, output }, cost, doubts, callback, activity] = await Promise.all([
     answerOf(env, instance),
     costOfInstance(env, id),
     instance.status === "complete" ? [] : doubtsOf(env, by, id),
     callbackOf(env, by, id, envelope.callback_url, row.callback),
-    UNDER_WAY.has(instance.status) ? historyOf(env, instance).then(({ steps }) => standingIn(steps)) : undefined,
+    UNDER_WAY.has(instance.status) ? historyOf(env, instance).then(({ steps }) => activityIn(steps)) : undefined,
   ]);
   // Retention may have removed the instance's row between the two queries.
   if (!cost) throw unknownInstance(id);
   const returned = readResult(platform_status === "complete" && instance.undo === null ? output : null);
-  const sleeping = standing?.sleeping ?? null;
+  const sleeping = activity?.sleeping ?? null;
   // A pause of an instance extends the instance's sleep, and the new end of the sleep is unknown.
   if (sleeping?.until && platform_status === "paused" && Date.parse(sleeping.until) <= Date.now()) sleeping.until = null;
   return {
     ...instance,
-    ...standing,
+    ...activity,
     archived_at: isoOrNull(archivedAt),
     platform_status,
     schema_version: envelope.schema_version ?? 1,
@@ -122,7 +122,7 @@ export async function describeInstance(
     payload_ref: envelope.payload_ref ?? null,
     result: returned.result,
     result_changed: returned.changed,
-    doubts: doubts.map(questionOf),
+    unknown_outcomes: doubts.map(questionOf),
     callback,
     cost,
   };
@@ -134,17 +134,17 @@ function startable(env: EngineEnv, instance: Instance, catalog: Pick<Catalog, "w
   return message === undefined ? instance : { ...instance, error: { step: "", code: "config_invalid", message, attempts: 0 } };
 }
 
-function questionOf({ key, step, item, updated_at, error, answered, follows }: Doubt): InstanceDetail["doubts"][number] {
+function questionOf({ key, step, item, updated_at, error, answered, consequences }: Doubt): InstanceDetail["unknown_outcomes"][number] {
   return {
     step: labelOf(step, item),
     effect: key,
     since: updated_at,
     why: error?.message ?? null,
     confirm: `/v1/effects/${key}/confirm`,
-    reject: follows.reject && `/v1/effects/${key}/reject`,
-    retry: follows.retry && `/v1/effects/${key}/retry`,
+    reject: consequences.reject && `/v1/effects/${key}/reject`,
+    retry: consequences.retry && `/v1/effects/${key}/retry`,
     answered,
-    follows,
+    consequences,
   };
 }
 

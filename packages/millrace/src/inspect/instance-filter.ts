@@ -4,7 +4,7 @@ import * as z from "zod";
 import { KNOWN_NAMES } from "../contract/known-fields.ts";
 import type { PageRequest } from "../store/d1/paging.ts";
 import { INSTANCE_STATUSES } from "../store/instances/status.ts";
-import { STANDINGS } from "./standing.ts";
+import { ACTIVITIES } from "./activity.ts";
 
 export const CountFilter = z.object({
   workflow: z.string().optional().meta({ description: KNOWN_NAMES }),
@@ -21,7 +21,7 @@ export type CountFilter = z.output<typeof CountFilter>;
 
 export const InstanceFilter = z.object({
   status: z.enum(INSTANCE_STATUSES).optional(),
-  standing: z.enum(STANDINGS).optional().meta({
+  activity: z.enum(ACTIVITIES).optional().meta({
     description:
       "Only running instances that are delayed (`due_at` in the future), held, retrying, sleeping or waiting, as far as a list has this. The field with that name has the details.",
   }),

@@ -10,9 +10,9 @@ import { positionBy } from "../store/d1/named.ts";
 import { keysetPage, type Looked, type Page, type Position } from "../store/d1/paging.ts";
 import { atomically, query, type Row } from "../store/d1/retry.ts";
 import { GOING_ON, INSTANCE_STATUSES, type InstanceStatus, IS_INDEXED_AS_STOPPED, IS_OVERDUE } from "../store/instances/status.ts";
+import { andActivity } from "./activity.ts";
 import type { CountFilter, InstanceFilter, StatusCount } from "./instance-filter.ts";
 import { INSTANCE_COLUMNS, type Instance, instanceIn, progressIn, type StepProgress } from "./instance-row.ts";
-import { andStands } from "./standing.ts";
 
 /**
  * Maximum number of rows that one page scans for a workflow or a subject. An index would cost a written row per instance. With this limit,
@@ -29,7 +29,7 @@ const LOOKED_AT_FIRST = 2_000;
  * a filter by workflow or subject, a page may be short or empty although a next page exists.
  */
 export async function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilter): Promise<Page<Instance>> {
-  const load = filter.overdue ? overdue : filter.standing === "delayed" && filter.cause === undefined ? delayed : newest;
+  const load = filter.overdue ? overdue : filter.activity === "delayed" && filter.cause === undefined ? delayed : newest;
   const { items, next } = await keysetPage(filter, positionBy("place", "id"), (before, limit) => load(env, by, filter, before, limit));
   return { items: items.map(instanceIn), next };
 }
@@ -83,10 +83,10 @@ const delayed: Load = ({ DB }, { tenantId }, filter, { at, id }, limit) =>
     ORDER BY due_at, id LIMIT ${limit}`,
   );
 
-function andMeant({ status, workflow, version, subject, correlation, tag, parent, standing }: InstanceFilter): Statement {
+function andMeant({ status, workflow, version, subject, correlation, tag, parent, activity }: InstanceFilter): Statement {
   return sql`${andEquals(fragment("parent"), parent)} ${andEquals(fragment("status"), status)} ${andEquals(fragment("workflow"), workflow)}
     ${andEquals(fragment("version"), version)} ${andEquals(fragment("subject"), subject)} ${andEquals(fragment("correlation_id"), correlation)}
-    ${andTagged(tag)} ${andStands(standing)}`;
+    ${andTagged(tag)} ${andActivity(activity)}`;
 }
 
 /** The condition for a tag, for rows of `millrace_instances` that an index other than the index of tags has selected. */
@@ -105,8 +105,8 @@ function isLookedFor(filter: InstanceFilter): boolean {
 }
 
 /** True if a filter selects among all instances of the tenant or of a tag. */
-function isFromAll({ correlation, cause, parent, standing, status }: InstanceFilter): boolean {
-  return [correlation, cause, parent, standing].every((one) => one === undefined) && (status === undefined || status === "complete");
+function isFromAll({ correlation, cause, parent, activity, status }: InstanceFilter): boolean {
+  return [correlation, cause, parent, activity].every((one) => one === undefined) && (status === undefined || status === "complete");
 }
 
 /** The end of the scan of a page, for a filter without an index. */
@@ -138,7 +138,7 @@ async function endOfLook(
  * tenants' open instances share an index. Other filters use the index by tenant and time. Conditions are literals, because SQLite does not
  * match a partial index with a bound value. The last condition repeats the text of the index, which includes a status that no row has.
  */
-function whereInstancesAre({ correlation, cause, parent, status, standing }: InstanceFilter): Statement {
+function whereInstancesAre({ correlation, cause, parent, status, activity }: InstanceFilter): Statement {
   if (parent !== undefined) {
     return sql`INDEXED BY millrace_instances_by_parent WHERE parent IS NOT NULL AND parent = ${parent}
       ${andEquals(fragment("correlation_id"), correlation)} ${andEquals(fragment("cause"), cause)}`;
@@ -148,7 +148,7 @@ function whereInstancesAre({ correlation, cause, parent, status, standing }: Ins
   if (cause !== undefined) return sql`INDEXED BY millrace_instances_by_cause WHERE status = 'errored' AND cause = ${cause}`;
   if (correlation !== undefined) return sql`INDEXED BY millrace_instances_by_correlation WHERE correlation_id = ${correlation}`;
   const isOfTime = status === undefined || status === "complete";
-  if (isOfTime && standing === undefined) return sql`INDEXED BY millrace_instances_by_time WHERE true`;
+  if (isOfTime && activity === undefined) return sql`INDEXED BY millrace_instances_by_time WHERE true`;
   if (isOfTime || GOING_ON.has(status)) return sql`INDEXED BY millrace_instances_to_check WHERE check_at IS NOT NULL`;
   return sql`INDEXED BY millrace_instances_stopped WHERE ${IS_INDEXED_AS_STOPPED} AND status = ${status}`;
 }

@@ -36,8 +36,10 @@ const KeyHolder = z
     fingerprint: Fingerprint,
     deliveries: z.int().nullable().meta({ description: "The number of deliveries of the message; null if it is not recorded." }),
     since: timestamp.meta({ description: "When the key was taken; for a tombstone, the time of pruning." }),
-    row_until: timestamp.nullable().meta({ description: "The earliest removal of the holder's row; null while the holder is running." }),
-    key_until: timestamp
+    row_expires_at: timestamp
+      .nullable()
+      .meta({ description: "The earliest removal of the holder's row; null while the holder is running." }),
+    key_expires_at: timestamp
       .nullable()
       .meta({ description: "The earliest time at which the key is free again; null while the holder is running." }),
   })
@@ -129,21 +131,21 @@ function instanceHolder(row: Row, archived: number | undefined): KeyHolder {
   const status = row.status as InstanceStatus;
   const failed = FAILED.has(status) ? Math.max(FAILED_DAYS, archived ?? 0) : undefined;
   const days = SETTLED.has(status) ? (archived ?? ENDED_DAYS) : failed;
-  const row_until = days === undefined ? null : Number(row.updated_at) + days * DAY_MS;
-  const key_until = row_until === null ? null : row_until + TOMBSTONE_DAYS * DAY_MS;
-  return rowOf(KeyHolder, { ...row, kind: "instance", row_until, key_until });
+  const row_expires_at = days === undefined ? null : Number(row.updated_at) + days * DAY_MS;
+  const key_expires_at = row_expires_at === null ? null : row_expires_at + TOMBSTONE_DAYS * DAY_MS;
+  return rowOf(KeyHolder, { ...row, kind: "instance", row_expires_at, key_expires_at });
 }
 
 function tombstoneHolder(row: Row, name: string): KeyHolder {
   const since = Number(row.pruned_at);
-  const gone = { correlation_id: null, deliveries: null, row_until: null, key_until: since + TOMBSTONE_DAYS * DAY_MS };
+  const gone = { correlation_id: null, deliveries: null, row_expires_at: null, key_expires_at: since + TOMBSTONE_DAYS * DAY_MS };
   return rowOf(KeyHolder, { ...row, kind: "tombstone", name, status: row.archived === 1 ? "archived" : "pruned", since, ...gone });
 }
 
 function eventHolder(row: Row, name: string): KeyHolder {
   const since = Number(row.stated_at);
   const until = since + STATED_DAYS * DAY_MS;
-  const known = { correlation_id: row.correlation_id ?? row.id, deliveries: null, row_until: until, key_until: until };
+  const known = { correlation_id: row.correlation_id ?? row.id, deliveries: null, row_expires_at: until, key_expires_at: until };
   return rowOf(KeyHolder, { ...row, kind: "event", name, status: "stated", since, ...known });
 }
 

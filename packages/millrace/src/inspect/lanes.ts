@@ -50,7 +50,7 @@ export const LaneRow = z
 export type LaneRow = z.infer<typeof LaneRow>;
 
 /** A lane in the list of lanes, which contains lanes that are stopped or have a backlog. */
-export const NotedLane = LaneRow.extend({ noted_at: timestamp }).meta({ id: "NotedLane" });
+export const NotedLane = LaneRow.extend({ recorded_at: timestamp }).meta({ id: "NotedLane" });
 export type NotedLane = z.infer<typeof NotedLane>;
 
 /** `blocked`: the lane waits for a failed instance. */
@@ -86,7 +86,7 @@ export async function listLanes(
     env.DB,
     NotedLane,
     sql`
-      SELECT lane, key, state, why, depth, oldest_at, head, ahead, noted_at
+      SELECT lane, key, state, why, depth, oldest_at, head, ahead, recorded_at
       FROM ${noted(by, after, lane, isLookedFor ? LOOKED_AT : limit + 1)}
       WHERE true ${andEquals(fragment("standing"), state)} ${andEquals(fragment("cause"), cause)}
       ORDER BY lane, key LIMIT ${limit + 1}`,
@@ -132,7 +132,7 @@ export async function groupLanes(env: EngineEnv, by: Operator): Promise<{ items:
     env.DB,
     LaneGroup,
     sql`
-      SELECT lane, standing AS state, cause, count(*) AS keys, sum(depth) AS waiting, min(coalesce(oldest_at, noted_at)) AS since,
+      SELECT lane, standing AS state, cause, count(*) AS keys, sum(depth) AS waiting, min(coalesce(oldest_at, recorded_at)) AS since,
         key, why, failed->>'failed' AS failed
       FROM ${noted(by, { lane: "", key: "" }, undefined, COUNTED)}
       GROUP BY lane, standing, cause ORDER BY keys DESC, since LIMIT ${GROUPS}`,

@@ -45,14 +45,14 @@ export async function emittedBy(
   const rows = await query(
     env.DB,
     sql`
-      SELECT e.step, m.value AS envelope, m.value->>'left_out' AS left_out
+      SELECT e.step, m.value AS envelope, m.value->>'omitted' AS omitted
       FROM millrace_inbox e JOIN millrace_instances i ON i.id = e.instance_id, json_each(e.messages) m
       WHERE e.instance_id = ${instanceId} AND i.tenant_id = ${by.tenantId}
       ORDER BY e.position < 0, e.position, e.item, e.generation, m.key`,
   );
-  const leftOut = rows.reduce((sum, row) => sum + Number(row.left_out ?? 0), 0);
+  const leftOut = rows.reduce((sum, row) => sum + Number(row.omitted ?? 0), 0);
   const messages = rows
-    .filter((row) => row.left_out === null)
+    .filter((row) => row.omitted === null)
     .map((row) => ({ step: String(row.step), ...(JSON.parse(String(row.envelope)) as Envelope) }));
   if (messages.length === 0) return { messages: [], leftOut };
   const open = await query(

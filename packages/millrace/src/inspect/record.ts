@@ -13,11 +13,11 @@ import { type StoredStep, storedSteps } from "./history.ts";
 import { unknownInstance } from "./instances.ts";
 import type { Redaction } from "./redaction.ts";
 
-/** An inbox entry with its output; `left_out` is 1 for an output that is too large for the record. */
+/** An inbox entry with its output; `omitted` is 1 for an output that is too large for the record. */
 export interface RecordedEntry extends Omit<Seen, "small"> {
   readonly class: RecordedClass;
   readonly output: string | null;
-  readonly left_out: number | null;
+  readonly omitted: number | null;
 }
 
 const RecordedWait = z.object({ name: z.string(), type: z.string(), subject: z.string(), is_over: z.boolean() });
@@ -82,7 +82,7 @@ export async function recordOf(env: EngineEnv, by: Operator, id: string, redacti
   return { ...shown, is_redacted: JSON.stringify(shown) !== JSON.stringify(known) };
 }
 
-/** Replaces an output that is too large for the record by `{ left_out: true }`. */
+/** Replaces an output that is too large for the record by `{ omitted: true }`. */
 function shortened(step: StoredStep): StoredStep {
-  return JSON.stringify(step.output).length <= MOST_CHARACTERS ? step : { ...step, output: { left_out: true } };
+  return JSON.stringify(step.output).length <= MOST_CHARACTERS ? step : { ...step, output: { omitted: true } };
 }

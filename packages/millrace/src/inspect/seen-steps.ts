@@ -29,7 +29,7 @@ export async function seenSteps(env: Pick<EngineEnv, "DB">, { tenantId }: Operat
       SELECT i.workflow, (
         SELECT json_group_array(json_object('step', e.step, 'class', e.class, 'position', e.position, 'emits', json((
           SELECT json_group_array(DISTINCT m.value->>'kind' || ' ' || (m.value->>'message_type')) FROM json_each(e.messages) m
-          WHERE m.value->>'left_out' IS NULL))))
+          WHERE m.value->>'omitted' IS NULL))))
         FROM ${ENTRIES} e) AS entries
       FROM (SELECT id, workflow FROM millrace_instances INDEXED BY millrace_instances_by_time
         WHERE tenant_id = ${tenantId} ORDER BY accepted_at DESC, id DESC LIMIT ${SEEN_INSTANCES}) i`,

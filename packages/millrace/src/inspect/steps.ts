@@ -11,12 +11,12 @@ import { type Operator, selectRunBegun } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
 import type { EntryState } from "../store/inbox/entry.ts";
 import { ENDED } from "../store/instances/status.ts";
+import { nextAttemptAt } from "./activity.ts";
 import { type Effect, effectsOf } from "./effects.ts";
 import { historyOf, type StepRecord } from "./history.ts";
 import { type Instance, StepProgress } from "./instance-row.ts";
 import { progressOf } from "./instances.ts";
 import { type Hold, heldState, selectHold, triedBefore } from "./live/step-feed.ts";
-import { nextAttemptAt } from "./standing.ts";
 
 const Attempt = z
   .object({

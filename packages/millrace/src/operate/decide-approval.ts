@@ -31,9 +31,9 @@ export async function decideApproval(env: EngineEnv, by: Operator, id: string, d
   return { action_id: actionId, instance_id: instanceId };
 }
 
-function tooLate({ state, over, decided_by, due_at, otherwise }: ApprovalRow, { status }: Instance, to: string): Refusal {
+function tooLate({ state, ended_as, decided_by, due_at, otherwise }: ApprovalRow, { status }: Instance, to: string): Refusal {
   if (state === "pending" && Date.parse(due_at) > Date.now()) {
-    const why = `The question is no longer open: its instance is ${over ?? status}.`;
+    const why = `The question is no longer open: its instance is ${ended_as ?? status}.`;
     return { why, from: status, to };
   }
   const timeIsOver = `The question timed out at ${due_at}: it is ${otherwise === "approve" ? "approved" : "rejected"}, as its approval chain defines.`;

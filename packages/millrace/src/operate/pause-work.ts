@@ -47,7 +47,7 @@ export async function planWork(env: EngineEnv, catalog: Catalog, by: Asker, verb
     from: null,
     note: null,
     effects: [],
-    follows:
+    consequence:
       verb === "resume"
         ? RESUMES
         : `${HOLDS} ${pausesRunning ? PAUSES : GO_ON} A command accepted less than two seconds before may still start.`,

@@ -4,7 +4,7 @@ import { query } from "../store/d1/retry.ts";
 
 /** A check of the engine, which can use all bindings of the engine. */
 interface EngineCheck extends Omit<Check, "kinds" | "slice"> {
-  readonly kinds: Readonly<Record<string, { says: string; mend?: (env: EngineEnv, found: Divergence) => Promise<unknown> }>>;
+  readonly kinds: Readonly<Record<string, { says: string; fix?: (env: EngineEnv, found: Divergence) => Promise<unknown> }>>;
   readonly slice: (env: EngineEnv, from: string | null) => Promise<Checked>;
 }
 
@@ -90,7 +90,7 @@ interface Kind {
    * The repair, which is called after a second check has found the same divergence. The repair may be called more than once, and must
    * change nothing if the records already agree. Without a repair the divergence is only counted and reported.
    */
-  readonly mend?: (env: Cloudflare.Env, found: Divergence) => Promise<unknown>;
+  readonly fix?: (env: Cloudflare.Env, found: Divergence) => Promise<unknown>;
 }
 
 /** A comparison of two sets of records, which scans the first set slice by slice. */

@@ -11,7 +11,7 @@ import {
   type DivergenceState,
   dropSuspicions,
   noteGone,
-  noteMended,
+  noteRepaired,
   noteSeen,
   putLookOff,
   type Sighting,
@@ -88,17 +88,17 @@ async function note(env: EngineEnv, check: Check, found: readonly Divergence[]):
   const full = await fullKinds(env, found);
   const sightings = found.map((one): Sighting => ({ ...one, foundBy: check.name, isOneTooMany: full.has(one.kind) }));
   const { seen } = await namedBatch(env.DB, { seen: noteSeen(sightings) });
-  const confirmed = (seen as unknown as (DivergenceKey & { state: DivergenceState; mends: number })[]).filter(
+  const confirmed = (seen as unknown as (DivergenceKey & { state: DivergenceState; repairs: number })[]).filter(
     ({ state }) => state === "open",
   );
   const byKey = new Map(found.map((one) => [keyOf(one), one]));
-  const mended: Divergence[] = [];
+  const repaired: Divergence[] = [];
   for (const one of confirmed) {
     const divergence = byKey.get(keyOf(one));
-    if (divergence && (await mend(env, check, divergence))) mended.push(divergence);
-    if (divergence) logLine("warn", { log: "divergence", ...shown(divergence), mended: mended.includes(divergence) });
+    if (divergence && (await fix(env, check, divergence))) repaired.push(divergence);
+    if (divergence) logLine("warn", { log: "divergence", ...shown(divergence), repaired: repaired.includes(divergence) });
   }
-  if (mended.length > 0) await query(env.DB, noteMended(mended.map(({ kind, what }) => ({ kind, what }))));
+  if (repaired.length > 0) await query(env.DB, noteRepaired(repaired.map(({ kind, what }) => ({ kind, what }))));
 }
 
 /** The kinds of divergence that have the maximum number of recorded divergences. */
@@ -109,8 +109,8 @@ async function fullKinds(env: EngineEnv, found: readonly Divergence[]): Promise<
 }
 
 /** Repairs a divergence, and returns true if the repair succeeded. A failed repair is tried again at the next check. */
-async function mend(env: EngineEnv, check: Check, found: Divergence): Promise<boolean> {
-  const { mend: byItsDoor } = check.kinds[found.kind] ?? {};
+async function fix(env: EngineEnv, check: Check, found: Divergence): Promise<boolean> {
+  const { fix: byItsDoor } = check.kinds[found.kind] ?? {};
   if (!byItsDoor) return false;
   try {
     await within(byItsDoor(env as unknown as Cloudflare.Env, found), SLICE_LIMIT_MS);

@@ -127,7 +127,7 @@ async function startOne(env: EngineEnv, catalog: Catalog, schedule: StoredSchedu
 function doorClosed(catalog: Catalog, { command }: StoredSchedule): MillraceError | undefined {
   try {
     const { on } = catalog.performer(command);
-    if (on.door?.scope === null) assertMaySay({ scopes: [] }, on);
+    if (on.access?.scope === null) assertMaySay({ scopes: [] }, on);
     return undefined;
   } catch (error) {
     if (error instanceof MillraceError) return error;

@@ -16,12 +16,12 @@ import { COUNTED_TIMES } from "./cron.ts";
 export const ScheduleRun = z
   .object({
     due_at: timestamp,
-    state: z.enum(["started", "by_hand", "refused", "missed", "paused"]),
+    state: z.enum(["started", "manual", "refused", "missed", "paused"]),
     until: timestamp.meta({ description: "The last due time that the record covers." }),
     times: z.int().meta({ description: `The number of due times that the record covers; ${COUNTED_TIMES} means at least this number.` }),
     instance_id: z.string().nullable(),
     reason: z.string().nullable(),
-    noted_at: timestamp,
+    recorded_at: timestamp,
   })
   .meta({ id: "ScheduleRun" });
 export type ScheduleRun = z.infer<typeof ScheduleRun>;
@@ -47,7 +47,7 @@ const COLUMNS = fragment(`name, cron, time_zone,
   json_object('type', command, 'schema_version', schema_version, 'payload', json(payload)) AS command,
   late_ms / 1000 AS late_seconds, state, next_at, revision, changed_at, changed_by,
   (SELECT json_object('due_at', due_at, 'state', state, 'until', until_at, 'times', times,
-      'instance_id', instance_id, 'reason', reason, 'noted_at', noted_at) FROM millrace_schedule_runs r
+      'instance_id', instance_id, 'reason', reason, 'recorded_at', recorded_at) FROM millrace_schedule_runs r
     WHERE r.tenant_id = millrace_schedules.tenant_id AND r.name = millrace_schedules.name
     ORDER BY due_at DESC, state DESC LIMIT 1) AS last_run`);
 
@@ -83,7 +83,7 @@ export function listScheduleRuns(env: EngineEnv, by: Operator, name: string, req
     query(
       env.DB,
       sql`
-        SELECT due_at, state, until_at AS until, times, instance_id, reason, noted_at FROM millrace_schedule_runs
+        SELECT due_at, state, until_at AS until, times, instance_id, reason, recorded_at FROM millrace_schedule_runs
         WHERE tenant_id = ${by.tenantId} AND name = ${name} AND (due_at, state) < (${before.at}, ${before.id})
         ORDER BY due_at DESC, state DESC LIMIT ${limit}`,
     ),
@@ -119,7 +119,7 @@ export async function storedSchedules(db: D1Database, where: Statement): Promise
       SELECT tenant_id AS tenantId, name, cron, time_zone AS timeZone, command, schema_version AS schemaVersion, payload, late_ms AS lateMs,
         state, next_at AS nextAt, revision, changed_at AS changedAt, changed_by AS changedBy,
         coalesce((SELECT until_at FROM millrace_schedule_runs r
-          WHERE r.tenant_id = millrace_schedules.tenant_id AND r.name = millrace_schedules.name AND r.state <> 'by_hand'
+          WHERE r.tenant_id = millrace_schedules.tenant_id AND r.name = millrace_schedules.name AND r.state <> 'manual'
           ORDER BY due_at DESC, state DESC LIMIT 1), 0) AS takenUntil
       FROM millrace_schedules WHERE ${where}`,
   );

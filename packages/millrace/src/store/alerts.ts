@@ -58,23 +58,23 @@ export const OTHERS = "others";
 export interface AlertRow extends Omit<Alert, "labels" | "examples" | "told"> {
   readonly labels: string;
   readonly examples: string;
-  readonly toldAt: number | null;
-  readonly toldSeverity: Severity | null;
+  readonly noticeAt: number | null;
+  readonly noticeSeverity: Severity | null;
 }
 
 const COLUMNS = fragment(`id, rule, labels, state, severity, value, count, examples, since, critical_since AS criticalSince,
-    milder_since AS milderSince, quiet_since AS quietSince, fired_at AS firedAt, told_at AS toldAt, told_severity AS toldSeverity,
+    milder_since AS milderSince, quiet_since AS quietSince, fired_at AS firedAt, notice_at AS noticeAt, notice_severity AS noticeSeverity,
     last_at AS lastAt, updated_at AS updatedAt, resolved_at AS resolvedAt, muted_until AS mutedUntil, mute_reason AS muteReason, version`);
 
 /** Converts a row to an alert. A field that a manual `UPDATE` made unreadable becomes empty. */
-export function asAlert({ labels, examples, toldAt, toldSeverity, ...row }: AlertRow): Alert {
-  const told = toldAt === null || toldSeverity === null ? null : { at: toldAt, severity: toldSeverity };
+export function asAlert({ labels, examples, noticeAt, noticeSeverity, ...row }: AlertRow): Alert {
+  const told = noticeAt === null || noticeSeverity === null ? null : { at: noticeAt, severity: noticeSeverity };
   return { ...row, labels: labelsIn(labels) ?? {}, examples: examplesIn(examples) ?? [], told };
 }
 
 /** True for an alert's row that a manual write has made unusable. */
 export function isSpoiled({ labels, examples, value, version, ...row }: AlertRow): boolean {
-  const times = [row.since, row.criticalSince, row.milderSince, row.quietSince, row.firedAt, row.toldAt, row.lastAt, row.updatedAt];
+  const times = [row.since, row.criticalSince, row.milderSince, row.quietSince, row.firedAt, row.noticeAt, row.lastAt, row.updatedAt];
   const isReadable = labelsIn(labels) !== undefined && examplesIn(examples) !== undefined;
   const isWritable = Number.isFinite(value) && [version + 1, row.count ?? 0].every(Number.isSafeInteger);
   return !isReadable || !isWritable || [...times, row.mutedUntil].some((at) => at !== null && !(Math.abs(at) <= LAST_MS));
@@ -123,24 +123,25 @@ export function writeAlerts(alerts: readonly Alert[]): Statement[] {
   const rows = alerts.map(({ labels, told, ...alert }) => ({
     ...alert,
     labels: groupOf(labels),
-    toldAt: told?.at ?? null,
-    toldSeverity: told?.severity ?? null,
+    noticeAt: told?.at ?? null,
+    noticeSeverity: told?.severity ?? null,
   }));
   return rowChunks(rows).map(
     (chunk) => sql`
     INSERT INTO millrace_alerts (id, rule, labels, state, severity, value, count, examples, since, critical_since, milder_since,
       quiet_since,
-      fired_at, told_at, told_severity, last_at, updated_at, resolved_at, muted_until, mute_reason, version)
+      fired_at, notice_at, notice_severity, last_at, updated_at, resolved_at, muted_until, mute_reason, version)
     SELECT value->>'id', value->>'rule', value->>'labels', value->>'state', value->>'severity', value->>'value', value->>'count',
       value->'examples', value->>'since', value->>'criticalSince', value->>'milderSince', value->>'quietSince', value->>'firedAt',
-      value->>'toldAt', value->>'toldSeverity', value->>'lastAt', value->>'updatedAt', value->>'resolvedAt', value->>'mutedUntil',
+      value->>'noticeAt', value->>'noticeSeverity', value->>'lastAt', value->>'updatedAt', value->>'resolvedAt', value->>'mutedUntil',
       value->>'muteReason', value->>'version'
     FROM json_each(${chunk}) WHERE true
     ON CONFLICT (id) DO UPDATE SET state = iif(millrace_alerts.version = excluded.version - 1, excluded.state, NULL),
       severity = excluded.severity,
       value = excluded.value, count = excluded.count, examples = excluded.examples, critical_since = excluded.critical_since,
-      milder_since = excluded.milder_since, quiet_since = excluded.quiet_since, fired_at = excluded.fired_at, told_at = excluded.told_at,
-      told_severity = excluded.told_severity, last_at = excluded.last_at, updated_at = excluded.updated_at,
+      milder_since = excluded.milder_since, quiet_since = excluded.quiet_since, fired_at = excluded.fired_at,
+      notice_at = excluded.notice_at,
+      notice_severity = excluded.notice_severity, last_at = excluded.last_at, updated_at = excluded.updated_at,
       resolved_at = excluded.resolved_at, version = excluded.version`,
   );
 }

@@ -2,13 +2,13 @@ import { fragment, now, type Statement, sql } from "../contract/sql.ts";
 
 /**
  * suspected → open          a second check found the divergence, which therefore is not work in progress
- * suspected → mending       a second check found the divergence, and a repair was tried
- * mending → mended          a later check did not find the divergence
- * mending → open            a later check found the divergence
- * open → gone, mended       a later check did not find the divergence (`mended` if a repair was tried)
- * gone, mended → suspected  a later check found the divergence again
+ * suspected → repairing       a second check found the divergence, and a repair was tried
+ * repairing → repaired          a later check did not find the divergence
+ * repairing → open            a later check found the divergence
+ * open → gone, repaired       a later check did not find the divergence (`repaired` if a repair was tried)
+ * gone, repaired → suspected  a later check found the divergence again
  */
-export type DivergenceState = "suspected" | "mending" | "open" | "mended" | "gone";
+export type DivergenceState = "suspected" | "repairing" | "open" | "repaired" | "gone";
 
 /** A divergence that a check has found. */
 export interface Sighting {
@@ -53,21 +53,21 @@ export function noteSeen(sightings: readonly Sighting[]): Statement {
       state = iif(millrace_divergences.look_at IS NULL, 'suspected', 'open'),
       first_at = iif(millrace_divergences.look_at IS NULL, excluded.first_at, millrace_divergences.first_at),
       times = iif(millrace_divergences.look_at IS NULL, 1, millrace_divergences.times + 1),
-      mends = iif(millrace_divergences.look_at IS NULL, 0, millrace_divergences.mends),
+      repairs = iif(millrace_divergences.look_at IS NULL, 0, millrace_divergences.repairs),
       look_at = ${now} + iif(millrace_divergences.look_at IS NULL, ${CONFIRM_MS}, ${LOOK_MS}), ended_at = NULL,
       found_by = excluded.found_by, place = excluded.place, says = excluded.says, seen_at = excluded.seen_at
     WHERE ${IS_DUE}
-    RETURNING kind, what, state, mends`;
+    RETURNING kind, what, state, repairs`;
 }
 
 /**
  * Records repairs of divergences, each of which is checked again soon. A divergence that is found again after an earlier repair stays open.
  */
-export function noteMended(mended: readonly DivergenceKey[]): Statement {
+export function noteRepaired(repaired: readonly DivergenceKey[]): Statement {
   return sql`
-    UPDATE millrace_divergences SET mends = mends + 1, state = iif(mends = 0, 'mending', state), look_at = iif(mends = 0,
+    UPDATE millrace_divergences SET repairs = repairs + 1, state = iif(repairs = 0, 'repairing', state), look_at = iif(repairs = 0,
       ${now} + ${CONFIRM_MS}, look_at)
-    FROM json_each(${JSON.stringify(mended)}) m
+    FROM json_each(${JSON.stringify(repaired)}) m
     WHERE millrace_divergences.kind = m.value->>'kind' AND millrace_divergences.what = m.value->>'what'
       AND millrace_divergences.state = 'open'`;
 }
@@ -82,10 +82,10 @@ export function dropSuspicions(unseen: readonly DivergenceKey[]): Statement {
 /** Ends divergences that a check does not find any more. */
 export function noteGone(unseen: readonly DivergenceKey[]): Statement {
   return sql`
-    UPDATE millrace_divergences SET state = iif(mends > 0, 'mended', 'gone'), look_at = NULL, ended_at = ${now}
+    UPDATE millrace_divergences SET state = iif(repairs > 0, 'repaired', 'gone'), look_at = NULL, ended_at = ${now}
     FROM json_each(${JSON.stringify(unseen)}) u
     WHERE millrace_divergences.kind = u.value->>'kind' AND millrace_divergences.what = u.value->>'what'
-      AND millrace_divergences.state IN ('mending', 'open')`;
+      AND millrace_divergences.state IN ('repairing', 'open')`;
 }
 
 /** Delays the check of divergences after the check failed, or when the deployment no longer has the check. */
@@ -123,7 +123,7 @@ export function removeEnded(keepMs: number, limit: number): Statement {
   return sql`
     DELETE FROM millrace_divergences WHERE (kind, what) IN (
       SELECT kind, what FROM millrace_divergences
-        WHERE state IN ('mended', 'gone') AND first_at <= ${now} - ${keepMs} AND ended_at <= ${now} - ${keepMs}
+        WHERE state IN ('repaired', 'gone') AND first_at <= ${now} - ${keepMs} AND ended_at <= ${now} - ${keepMs}
       LIMIT ${limit})
     RETURNING 1 AS gone`;
 }

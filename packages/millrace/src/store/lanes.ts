@@ -17,10 +17,10 @@ export interface NotedLane {
 
 export function noteLane({ tenantId, lane, key, state, why, depth, oldestAt, head, ahead }: NotedLane): Statement {
   return sql`
-    INSERT INTO millrace_lanes (tenant_id, lane, key, state, why, depth, oldest_at, head, ahead, noted_at)
+    INSERT INTO millrace_lanes (tenant_id, lane, key, state, why, depth, oldest_at, head, ahead, recorded_at)
     VALUES (${tenantId}, ${lane}, ${key}, ${state}, ${why}, ${depth}, ${oldestAt}, ${head}, ${ahead}, ${now})
     ON CONFLICT (tenant_id, lane, key) DO UPDATE SET state = excluded.state, why = excluded.why, depth = excluded.depth,
-      oldest_at = excluded.oldest_at, head = excluded.head, ahead = excluded.ahead, noted_at = excluded.noted_at`;
+      oldest_at = excluded.oldest_at, head = excluded.head, ahead = excluded.ahead, recorded_at = excluded.recorded_at`;
 }
 
 /** Removes the record of a lane that makes progress or is empty. */
@@ -30,5 +30,5 @@ export function forgetLane({ tenantId, lane, key }: Pick<NotedLane, "tenantId" |
 
 /** Removes the record of a lane only if it was written at the given time, because the lane's object may have written a newer record. */
 export function forgetNoted({ tenantId, lane, key }: Pick<NotedLane, "tenantId" | "lane" | "key">, notedAt: number): Statement {
-  return sql`DELETE FROM millrace_lanes WHERE tenant_id = ${tenantId} AND lane = ${lane} AND key = ${key} AND noted_at = ${notedAt}`;
+  return sql`DELETE FROM millrace_lanes WHERE tenant_id = ${tenantId} AND lane = ${lane} AND key = ${key} AND recorded_at = ${notedAt}`;
 }

@@ -3,12 +3,12 @@ import { now, type Statement, sql } from "../contract/sql.ts";
 /**
  * What happened at a due time of a schedule.
  * - `started`: its command was accepted
- * - `by_hand`: an operator ran the schedule
+ * - `manual`: an operator ran the schedule
  * - `refused`: the command is not valid (any more)
  * - `missed`: no command was sent at the due time
  * - `paused`: the schedule was paused
  */
-type RunState = "started" | "by_hand" | "refused" | "missed" | "paused";
+type RunState = "started" | "manual" | "refused" | "missed" | "paused";
 
 /** The record of a schedule's due time. */
 interface NewRun {
@@ -31,7 +31,7 @@ export interface Named {
 export function insertRun({ tenantId, name }: Named, run: NewRun, at: number, so: Statement): Statement {
   const { dueAt, state, untilAt, times, instanceId, reason } = run;
   return sql`
-    INSERT INTO millrace_schedule_runs (tenant_id, name, due_at, state, until_at, times, instance_id, reason, noted_at)
+    INSERT INTO millrace_schedule_runs (tenant_id, name, due_at, state, until_at, times, instance_id, reason, recorded_at)
     SELECT ${tenantId}, ${name}, ${dueAt}, ${state}, ${untilAt}, ${times}, ${instanceId}, ${reason}, ${at} WHERE ${so}
     ON CONFLICT (tenant_id, name, due_at, state) DO NOTHING`;
 }
@@ -57,10 +57,10 @@ export interface HandRun {
  */
 export function insertHandRun({ tenantId, name }: Named, { instanceId, reason, occasion }: HandRun, at: number, so: Statement): Statement {
   return sql`
-    INSERT INTO millrace_schedule_runs (tenant_id, name, due_at, state, until_at, times, instance_id, reason, noted_at, occasion)
-    SELECT ${tenantId}, ${name}, free, 'by_hand', free, 1, ${instanceId}, ${reason}, ${at}, ${occasion}
+    INSERT INTO millrace_schedule_runs (tenant_id, name, due_at, state, until_at, times, instance_id, reason, recorded_at, occasion)
+    SELECT ${tenantId}, ${name}, free, 'manual', free, 1, ${instanceId}, ${reason}, ${at}, ${occasion}
     FROM (SELECT max(${at}, coalesce((SELECT max(due_at) + 1 FROM millrace_schedule_runs r
-      WHERE r.tenant_id = ${tenantId} AND r.name = ${name} AND r.due_at >= ${at} AND r.state = 'by_hand'), 0)) AS free)
+      WHERE r.tenant_id = ${tenantId} AND r.name = ${name} AND r.due_at >= ${at} AND r.state = 'manual'), 0)) AS free)
     WHERE ${so} ON CONFLICT (tenant_id, name, occasion) WHERE occasion IS NOT NULL DO NOTHING`;
 }
 

@@ -52,7 +52,7 @@ export interface ActedOn {
 export interface BulkPart {
   readonly what: string;
   readonly count: number;
-  readonly follows: string;
+  readonly consequence: string;
 }
 
 /** A verb of bulk actions, which defines the selection of items and the action on an item. */
@@ -65,9 +65,9 @@ export interface BulkVerbOf<Filter, Known> {
    * The consequence that a dry run shows before the action starts, for example that the action is final. `things` is a statement that
    * selects the `id` of all affected items. By default the dry run shows no consequence.
    */
-  readonly follows?: string | ((call: BulkCallOf<Known>, things: Statement) => Promise<string | null>);
+  readonly consequence?: string | ((call: BulkCallOf<Known>, things: Statement) => Promise<string | null>);
   /**
-   * Returns groups of affected items for a dry run, each with the consequence of the action. `things` has the same meaning as in `follows`.
+   * Returns groups of affected items for a dry run, each with the consequence of the action. `things` has the same meaning as in `consequence`.
    * By default a dry run shows no groups.
    */
   readonly parts?: (call: BulkCallOf<Known>, things: Statement) => Promise<readonly BulkPart[]>;

@@ -3,7 +3,7 @@ import { assertDeclared } from "../contract/declared.ts";
 import { type Elsewhere, NOWHERE, noteElsewhere } from "../contract/elsewhere.ts";
 import { checkedHops, type Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { type Door, type EventDefinition, OPEN } from "../contract/message.ts";
+import { type Access, type EventDefinition, OPEN } from "../contract/message.ts";
 import { nearest } from "../contract/nearest.ts";
 import { beginning } from "../contract/text.ts";
 import type { AnyWorkflow, CallbackSender } from "../workflow/workflow.ts";
@@ -104,7 +104,7 @@ export function catalog(definition: Definition): Catalog {
       performers.get(type) ?? (routes.has(type) ? otherKind(type, "event") : unknown("command", type, performers.keys())),
     subscribers: (type) =>
       routes.get(type) ??
-      (performers.has(type) ? otherKind(type, "command", performers.get(type)?.on.door) : unknown("event", type, routes.keys())),
+      (performers.has(type) ? otherKind(type, "command", performers.get(type)?.on.access) : unknown("event", type, routes.keys())),
     kindsOf: (type) => [...(performers.has(type) ? (["command"] as const) : []), ...(routes.has(type) ? (["event"] as const) : [])],
     maxHops: checkedHops(maxHops),
     callbacks,
@@ -141,12 +141,12 @@ function unknown(kind: keyof typeof NEW, type: string, known: Iterable<string>):
 }
 
 const DOORS = {
-  command: ({ route }: Door) => `a command, not an event: send it with ${route}.`,
-  event: () => "an event, not a command: publish it with POST /v1/events, if its definition has a door.",
+  command: ({ route }: Access) => `a command, not an event: send it with ${route}.`,
+  event: () => "an event, not a command: publish it with POST /v1/events, if its definition has an access.",
 };
 
-function otherKind(type: string, is: keyof typeof DOORS, door: Door = OPEN): never {
-  throw new MillraceError("unknown_message_type", `"${type}" is ${DOORS[is](door)}`);
+function otherKind(type: string, is: keyof typeof DOORS, access: Access = OPEN): never {
+  throw new MillraceError("unknown_message_type", `"${type}" is ${DOORS[is](access)}`);
 }
 
 /** Returns the names of a deployment's workflows and event types. The hashes in keys are computed from these names. */

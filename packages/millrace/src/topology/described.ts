@@ -7,7 +7,7 @@ import { ownOf, routesOf, startedBy } from "./consumer.ts";
 import { type Target, targetsOf } from "./routes.ts";
 
 /** A target of an event. */
-export interface Follows {
+export interface TargetRow {
   readonly do: Target["do"];
   /** The workflow that `start` starts; null for other targets. */
   readonly workflow: string | null;
@@ -19,27 +19,27 @@ export interface Follows {
 export interface DescribedMessage {
   readonly definition: MessageDefinition;
   /** The workflow that performs a command. */
-  readonly performer: string | null;
+  readonly workflow: string | null;
   /** The targets of an event. */
-  readonly follows: readonly Follows[];
+  readonly targets: readonly TargetRow[];
 }
 
 /** The message types that a deployment's consumers receive, sorted by type. */
 export function messagesIn({ consumers }: Pick<Catalog, "consumers">): DescribedMessage[] {
   const commands = startedBy(consumers)
     .filter(({ on }) => on.kind === "command")
-    .map(({ name, on }) => ({ definition: on as MessageDefinition, performer: name, follows: [] }));
+    .map(({ name, on }) => ({ definition: on as MessageDefinition, workflow: name, targets: [] }));
   const events = routesOf(consumers).map((route) => ({
     definition: route.event as MessageDefinition,
-    performer: null,
-    follows: targetsOf(route).map(followsFrom),
+    workflow: null,
+    targets: targetsOf(route).map(targetFrom),
   }));
   // A consumer of several queues is listed once for each queue.
   const known = new Map([...commands, ...events].map((one) => [`${one.definition.kind} ${one.definition.type}`, one]));
   return [...known.values()].sort((one, other) => (one.definition.type < other.definition.type ? -1 : 1));
 }
 
-function followsFrom(target: Target): Follows {
+function targetFrom(target: Target): TargetRow {
   return {
     do: target.do,
     workflow: target.do === "start" ? target.workflow.name : null,
@@ -61,13 +61,13 @@ export function queuesIn(catalog: Pick<Catalog, "consumers">) {
     return {
       name: lane ?? queue.name,
       is_lane: lane !== undefined,
-      carries: routes ? ("events" as const) : ("commands" as const),
+      kind: routes ? ("events" as const) : ("commands" as const),
       retries: { limit: retries.limit, initial_seconds: retries.initialMs / 1000, max_seconds: retries.maxMs / 1000 },
       batch_size: batch.size,
       batch_wait_seconds: batch.waitSeconds,
       concurrency,
       has_priorities: priority !== undefined,
-      is_elsewhere: isElsewhere,
+      is_external: isElsewhere,
       dead_letter_queue: lane === undefined ? `${queue.name}-dlq` : null,
       ...carriedBy(messages, queue.name),
     };
@@ -77,8 +77,8 @@ export function queuesIn(catalog: Pick<Catalog, "consumers">) {
 function carriedBy(messages: readonly DescribedMessage[], queue: string): { messages: string[]; producers: Producer[] } {
   const carried = messages.filter(({ definition }) => queuesOf(definition.queue).includes(queue));
   const types = new Set(carried.map(({ definition }) => definition.type));
-  const doors = carried.flatMap(({ definition: { door } }) => (door ? [door.route] : []));
-  const routes = messages.filter(({ follows }) => follows.some(({ type }) => type !== null && types.has(type)));
+  const doors = carried.flatMap(({ definition: { access } }) => (access ? [access.route] : []));
+  const routes = messages.filter(({ targets }) => targets.some(({ type }) => type !== null && types.has(type)));
   const by = (what: Producer["by"], names: Iterable<string>) => Array.from(names, (name) => ({ by: what, name }));
   const names = routes.map(({ definition }) => definition.type);
   return { messages: [...types], producers: [...by("request", new Set(doors)), ...by("route", names)] };

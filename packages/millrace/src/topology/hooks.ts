@@ -65,7 +65,7 @@ export interface RepairableLetter {
 }
 
 /**
- * A known failure and its fix. The functions of a repair must be pure and fast. The result of `mend` is validated like an operator's
+ * A known failure and its fix. The functions of a repair must be pure and fast. The result of `fix` is validated like an operator's
  * correction. The result must have the same tenant, key, source, kind and type as the message.
  */
 export interface Repair {
@@ -76,14 +76,14 @@ export interface Repair {
   /** True for dead letters that this repair fixes. Only the first matching repair of a queue is tried. */
   readonly when: (letter: RepairableLetter) => boolean;
   /** Returns the whole repaired message. */
-  readonly mend: (message: RepairableLetter["message"]) => unknown;
+  readonly fix: (message: RepairableLetter["message"]) => unknown;
 }
 
 /** Validates the repairs of a queue. Errors: `config_invalid` for an invalid or repeated name, and for repairs of a lane. */
 export function checkedRepairs({ name: queue }: QueueDefinition, repairs: readonly Repair[]): readonly Repair[] {
   const said = (what: string) => new MillraceError("config_invalid", `The consumer of "${queue}" has ${what}`);
-  if (!Array.isArray(repairs) || !repairs.every((repair) => isFunction(repair?.when) && isFunction(repair.mend)))
-    throw said("invalid repairs: use a list of { name, when, mend }, with functions for the last two.");
+  if (!Array.isArray(repairs) || !repairs.every((repair) => isFunction(repair?.when) && isFunction(repair.fix)))
+    throw said("invalid repairs: use a list of { name, when, fix }, with functions for the last two.");
   const names = repairs.map(({ name }) => name);
   if (repairs.length > 0 && laneIn(queue) !== undefined)
     throw said("repairs, but a repaired message would lose its place in the lane: remove the repairs.");

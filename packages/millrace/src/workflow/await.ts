@@ -25,7 +25,7 @@ const DEFAULT_TIMEOUT: Duration = "7 days";
  */
 export async function awaitEvent(
   { replay, platform, step }: At,
-  { event: { type, door }, subject, timeout = DEFAULT_TIMEOUT }: EventRequest,
+  { event: { type, access }, subject, timeout = DEFAULT_TIMEOUT }: EventRequest,
   signalled: ReadonlySet<string>,
 ): Promise<string> {
   const timeoutMs = lastingMs(replay, step.label, timeout);
@@ -35,7 +35,7 @@ export async function awaitEvent(
     await replay.keepCaught(step);
     const stands = await registerWait(replay, step.label, type, subject, timeoutMs);
     if ("leftMs" in stands) {
-      const open = door !== undefined && door.scope !== null;
+      const open = access !== undefined && access.scope !== null;
       logWait(replay, { step: step.label, event_type: type, about: subject, open, until: timeIn(stands.leftMs) });
     }
     return stands;

@@ -20,7 +20,7 @@ export interface CommitRequest<Output> extends Policy {
 }
 
 export interface EventRequest {
-  readonly event: Pick<EventDefinition, "type" | "door">;
+  readonly event: Pick<EventDefinition, "type" | "access">;
   readonly subject: string;
   readonly timeout?: Duration | undefined;
 }

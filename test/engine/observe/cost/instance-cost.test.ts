@@ -152,7 +152,7 @@ describe("The shown cost of a run with estimated parts", () => {
     ];
     const cost = await costOf(script, async ({ id }) => {
       await reaches(id, "errored");
-      await instances.act(probeEnv, operator, "retry", id, { reason: "mended" });
+      await instances.act(probeEnv, operator, "retry", id, { reason: "repaired" });
       await reaches(id, "complete");
     });
     // The keeper may have checked the run in the meantime.

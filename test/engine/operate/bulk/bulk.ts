@@ -18,7 +18,7 @@ export interface Bulk {
   done: number;
   skipped: number;
   failed: number;
-  left: number;
+  remaining: number;
   instance_id: string;
   replayed?: boolean;
 }
@@ -67,7 +67,7 @@ export interface Item {
 }
 
 export function balanced(bulk: Bulk): Bulk {
-  const { matched, done, skipped, failed, left } = bulk;
+  const { matched, done, skipped, failed, remaining: left } = bulk;
   if (matched !== done + skipped + failed + left) throw new Error(`Out of balance: ${JSON.stringify(bulk)}`);
   return bulk;
 }

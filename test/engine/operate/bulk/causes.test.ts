@@ -66,7 +66,7 @@ it("a bulk cancel without undo keeps the effects; its dry run, its page and its 
   const own = await waitingRuns(operator.tenantId, 3, ({ step }) => its.act(step, "a"));
   const asked = { verb: "cancel", filter: { status: "waiting", workflow: "lab" }, ramp: [1], reason: "the supplier left" };
   const dry = async (more: object) =>
-    (await operator.ask<{ follows: string }>("/v1/bulk-actions", { ...asked, ...more, dry_run: true })).body.follows;
+    (await operator.ask<{ consequence: string }>("/v1/bulk-actions", { ...asked, ...more, dry_run: true })).body.consequence;
   expect([await dry({}), await dry({ undo: true })]).toEqual(Array(2).fill(expect.stringContaining("Their effects are undone")));
   expect(await dry({ undo: false })).toContain("The instances are terminated and their effects remain");
   const key = { "idempotency-key": "once" };

@@ -124,7 +124,7 @@ describe("A bulk action of a tenant", () => {
   it("a bulk action without items is complete at once; a halt or resume of an ended bulk action is refused, with that reason", async () => {
     const operator = await theOperator();
     const { status, body } = await operator.start({ verb: "skip", filter: {} });
-    expect({ status, ...body }).toMatchObject({ status: 202, state: "complete", matched: 0, left: 0 });
+    expect({ status, ...body }).toMatchObject({ status: 202, state: "complete", matched: 0, remaining: 0 });
     for (const verb of ["abort", "resume"]) {
       const refused = { status: 409, body: { code: "invalid_transition", from: "complete" } };
       expect(await operator.ask(`/v1/bulk-actions/${body.id}/${verb}`, { reason: "r" })).toMatchObject(refused);
@@ -181,34 +181,34 @@ describe("A bulk action of a tenant", () => {
     await operator.ask(`/v1/bulk-actions/${body.id}/abort`, { reason: "no" });
     held.release();
     expect(await reaches(body.instance_id, "complete")).toBe("complete");
-    expect(await operator.show(body.id)).toMatchObject({ state: "aborted", done: 4, left: 0 });
+    expect(await operator.show(body.id)).toMatchObject({ state: "aborted", done: 4, remaining: 0 });
     expect(await operator.items(body.id)).toHaveLength(4);
   });
 });
 
 it("a dry run of a bulk action marks an irreversible verb as final", async () => {
   const { ask } = await theOperator();
-  const follows = async (verb: string) =>
-    (await ask<{ follows: string | null }>("/v1/bulk-actions", { verb, filter: {}, reason: "r", dry_run: true })).body.follows;
-  expect([await follows("skip"), await follows("close")]).toEqual(Array(2).fill(expect.stringContaining("Final: ")));
-  expect([await follows("retry"), await follows("replay")]).toEqual([null, null]);
+  const consequence = async (verb: string) =>
+    (await ask<{ consequence: string | null }>("/v1/bulk-actions", { verb, filter: {}, reason: "r", dry_run: true })).body.consequence;
+  expect([await consequence("skip"), await consequence("close")]).toEqual(Array(2).fill(expect.stringContaining("Final: ")));
+  expect([await consequence("retry"), await consequence("replay")]).toEqual([null, null]);
 });
 
 it("a dry run of a bulk cancel reports the undo; a dry run of a bulk retry reports how many undone items repeat their effects", async () => {
   const { ask, tenantId } = await theOperator();
   const dry = async (verb: string, filter: object) =>
-    (await ask<{ follows: string | null; matched: number }>("/v1/bulk-actions", { verb, filter, reason: "r", dry_run: true })).body;
-  expect((await dry("cancel", { status: "waiting" })).follows).toContain("Their effects are undone");
+    (await ask<{ consequence: string | null; matched: number }>("/v1/bulk-actions", { verb, filter, reason: "r", dry_run: true })).body;
+  expect((await dry("cancel", { status: "waiting" })).consequence).toContain("Their effects are undone");
   const ids = await Promise.all([0, 1, 2].map(() => rowOf("terminated", 0)));
   for (const id of ids) await rows("UPDATE millrace_instances SET tenant_id = ?2 WHERE id = ?1", id, tenantId);
   await rows("UPDATE millrace_instances SET undo = 'undo-of-it', undone = 1 WHERE id IN (?1, ?2)", ids[0] ?? "", ids[1] ?? "");
   expect(await dry("retry", { status: "terminated" })).toMatchObject({
     matched: 3,
-    follows: expect.stringContaining("Undone instances among these: 2. "),
+    consequence: expect.stringContaining("Undone instances among these: 2. "),
   });
-  expect(await dry("retry", { status: "terminated", undone: false })).toMatchObject({ matched: 1, follows: null });
-  const byId = await ask<{ follows: string }>("/v1/bulk-actions", { verb: "retry", ids: [ids[0], ids[2]], reason: "r", dry_run: true });
-  expect(byId.body.follows).toContain(
+  expect(await dry("retry", { status: "terminated", undone: false })).toMatchObject({ matched: 1, consequence: null });
+  const byId = await ask<{ consequence: string }>("/v1/bulk-actions", { verb: "retry", ids: [ids[0], ids[2]], reason: "r", dry_run: true });
+  expect(byId.body.consequence).toContain(
     "Undone instances among these: 1. Each starts from the beginning and repeats the effects that were undone",
   );
 });

@@ -31,8 +31,8 @@ async function doubtful(tenantId: string, step: "charge" | "letter", count: numb
 
 interface Plan {
   matched: number;
-  parts: { what: string; count: number; follows: string }[];
-  follows: string | null;
+  parts: { what: string; count: number; consequence: string }[];
+  consequence: string | null;
   sample: { id: string; refused: string | null }[];
 }
 
@@ -49,10 +49,10 @@ describe("Effects with an unknown outcome in a bulk action", () => {
     expect(await dry(operator, asked("reject", {}))).toMatchObject({
       matched: 6,
       parts: [
-        { what: "lab · charge", count: 4, follows: now },
-        { what: "lab · letter", count: 2, follows: now },
+        { what: "lab · charge", count: 4, consequence: now },
+        { what: "lab · letter", count: 2, consequence: now },
       ],
-      follows: expect.stringContaining("You state that none of these effects happened"),
+      consequence: expect.stringContaining("You state that none of these effects happened"),
       sample: [...charges.keys, ...letters.keys].map((id) => ({ id, refused: null })),
     });
     const { body } = await operator.start(asked("reject", { workflow: "lab", step: "charge" }));
@@ -75,9 +75,9 @@ describe("Effects with an unknown outcome in a bulk action", () => {
     state.loses = false;
     const plan = await dry(operator, asked("retry_anyway", { step: "charge" }));
     expect(plan.parts).toEqual([
-      { what: "lab · charge", count: 3, follows: expect.stringContaining("under a new key: it may happen twice") },
+      { what: "lab · charge", count: 3, consequence: expect.stringContaining("under a new key: it may happen twice") },
     ]);
-    expect(plan.follows).toContain("happens twice, and this cannot be undone");
+    expect(plan.consequence).toContain("happens twice, and this cannot be undone");
     const { body } = await operator.start(asked("retry_anyway", { step: "charge" }));
     expect(await operator.over(body.id)).toMatchObject({ state: "complete", matched: 3, done: 3 });
     for (const id of ids) expect(await reaches(id, "complete")).toBe("complete");
@@ -97,7 +97,7 @@ describe("Effects with an unknown outcome in a bulk action", () => {
     const { keys, state, timesOf } = await doubtful(operator.tenantId, "charge", 3);
     const { body } = await operator.start(asked("reject", {}));
     const stopped = await operator.over(body.id);
-    expect(stopped).toMatchObject({ state: "stopped", done: 0, failed: 1, left: 2 });
+    expect(stopped).toMatchObject({ state: "stopped", done: 0, failed: 1, remaining: 2 });
     expect(stopped.why).toContain("1 of 1 items of this stage failed");
     expect(await operator.items(body.id)).toMatchObject([
       {
@@ -110,7 +110,7 @@ describe("Effects with an unknown outcome in a bulk action", () => {
     expect(timesOf()).toEqual([2, 1, 1]);
     state.loses = false;
     await operator.ask(`/v1/bulk-actions/${body.id}/resume`, { reason: "the upstream is available again" });
-    expect(await operator.over(body.id)).toMatchObject({ state: "complete", done: 2, failed: 1, left: 0, why: null });
+    expect(await operator.over(body.id)).toMatchObject({ state: "complete", done: 2, failed: 1, remaining: 0, why: null });
   });
 
   it("B02 a bulk reject skips an effect that another operator has confirmed meanwhile, and refuses an effect that is in doubt again", async () => {
@@ -151,7 +151,7 @@ describe("Effects with an unknown outcome in a bulk action", () => {
     await instances.act(probeEnv, operator.as, "cancel", stopped, { undo: false, reason: "the supplier left" });
     await instances.act(probeEnv, operator.as, "cancel", undone, { reason: "the supplier left" });
     const plan = await dry(operator, { verb: "retry_anyway", ids: keys, ramp: [] });
-    expect(plan.parts.map(({ count, follows }) => [count, follows]).toSorted()).toEqual([
+    expect(plan.parts.map(({ count, consequence }) => [count, consequence]).toSorted()).toEqual([
       [1, expect.stringContaining("Nothing is sent now: a retry sends it, under a new key")],
       [1, expect.stringContaining("Refused: no run would execute the effect again")],
     ]);
@@ -230,7 +230,9 @@ describe("Effects with an unknown outcome in a bulk action", () => {
     });
     expect(await reaches(failed.instanceId, "errored")).toBe("errored");
     const later = "Nothing is sent now: a retry sends it, under the same key.";
-    expect((await dry(operator, asked("reject", { step: "letter" }))).parts).toEqual([{ what: "lab · letter", count: 1, follows: later }]);
+    expect((await dry(operator, asked("reject", { step: "letter" }))).parts).toEqual([
+      { what: "lab · letter", count: 1, consequence: later },
+    ]);
     state.loses = false;
     const { body } = await operator.start(asked("reject", {}));
     expect(await operator.over(body.id)).toMatchObject({ state: "complete", matched: 3, done: 3, failed: 0 });

@@ -67,7 +67,7 @@ describe("A bulk retry", () => {
     }
     const { instance_id } = await operator.show(body.id);
     await restarted(instance_id);
-    expect(await operator.over(body.id)).toMatchObject({ state: "complete", done: count, skipped: 0, failed: 0, left: 0 });
+    expect(await operator.over(body.id)).toMatchObject({ state: "complete", done: count, skipped: 0, failed: 0, remaining: 0 });
     expect(await countOf(operator.tenantId, "complete")).toBe(count);
     expect([...did.values()]).toEqual(Array.from({ length: count }, () => 1));
     const audit = await auditOf(body.id);
@@ -84,7 +84,7 @@ describe("A bulk retry", () => {
       state: "stopped",
       done: 0,
       failed: 1,
-      left: 12,
+      remaining: 12,
       why: "The bulk action stopped itself: 1 of 1 items of this stage failed, and the limit is 10 %. Read the reason of each failure (items with the result failed), fix the cause, and resume it: it continues with the 12 that remain. It does not repeat failed items: start another bulk action over them.",
     });
     expect(await operator.items(body.id, "failed")).toMatchObject([
@@ -92,7 +92,7 @@ describe("A bulk retry", () => {
     ]);
     mend();
     expect((await operator.ask(`/v1/bulk-actions/${body.id}/resume`, { reason: "it is back" })).body).toMatchObject({ state: "running" });
-    expect(await operator.over(body.id)).toMatchObject({ state: "complete", done: 12, failed: 1, left: 0 });
+    expect(await operator.over(body.id)).toMatchObject({ state: "complete", done: 12, failed: 1, remaining: 0 });
     expect(await operator.items(body.id, "failed")).toHaveLength(1);
   });
 
@@ -105,13 +105,13 @@ describe("A bulk retry", () => {
     await until(async () => held.reached(), Boolean);
     expect((await operator.ask(`/v1/bulk-actions/${body.id}/abort`, { reason: "wait" })).body).toMatchObject({
       state: "aborted",
-      left: 12,
+      remaining: 12,
     });
     const resumed = await operator.ask(`/v1/bulk-actions/${body.id}/resume`, { reason: "go on" });
     expect(resumed).toMatchObject({ status: 202, body: { state: "running" } });
     const end = await operator.over(body.id);
     held.release();
-    expect(end).toMatchObject({ state: "complete", done: 12, left: 0 });
+    expect(end).toMatchObject({ state: "complete", done: 12, remaining: 0 });
     expect(await reaches(body.instance_id, "complete")).toBe("complete");
     expect(await operator.show(body.id)).toMatchObject({ done: 12, skipped: 0, failed: 0 });
     expect([...did.values()]).toEqual(Array.from({ length: 12 }, () => 1));
@@ -127,7 +127,7 @@ describe("A bulk retry", () => {
     await until(async () => death.died(), Boolean);
     await operator.ask(`/v1/bulk-actions/${body.id}/abort`, { reason: "wait" });
     expect(await reaches(body.instance_id, "complete")).toBe("complete");
-    expect(await operator.show(body.id)).toMatchObject({ state: "aborted", done: 6, left: 0 });
+    expect(await operator.show(body.id)).toMatchObject({ state: "aborted", done: 6, remaining: 0 });
     expect(did.size).toBe(6);
   });
 
@@ -156,7 +156,7 @@ describe("A bulk retry", () => {
     const started = await Promise.all([1, 2].map(() => operator.start({ verb: "retry", filter: {}, ramp: [] })));
     const ends = await Promise.all(started.map(({ body }) => operator.over(body.id)));
     expect(ends.map(({ state }) => state)).toEqual(["complete", "complete"]);
-    expect(ends.map(({ failed, left }) => failed + left)).toEqual([0, 0]);
+    expect(ends.map(({ failed, remaining }) => failed + remaining)).toEqual([0, 0]);
     expect(ends.reduce((sum, { done }) => sum + done, 0)).toBe(10);
     expect(ends.reduce((sum, { skipped }) => sum + skipped, 0)).toBe(10);
     const left = (await Promise.all(started.map(({ body }) => operator.items(body.id, "skipped")))).flat();

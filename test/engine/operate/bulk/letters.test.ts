@@ -24,7 +24,7 @@ it("a bulk replay of the dead letters of one cause runs in stages of 1, 10 and t
 
   // The rate is so low that some items remain to halt, for any delay of the poll.
   const { status, body } = await start({ ...asked, rate_per_second: howMany(8, 100) });
-  expect({ status, ...body }).toMatchObject({ status: 202, state: "running", matched: down, left: down });
+  expect({ status, ...body }).toMatchObject({ status: 202, state: "running", matched: down, remaining: down });
   await until(
     () => lettersIn(tenantId, "replayed"),
     (replayed) => replayed > 15,
@@ -33,11 +33,11 @@ it("a bulk replay of the dead letters of one cause runs in stages of 1, 10 and t
   expect(await reaches(body.instance_id, "complete")).toBe("complete");
   const halted = balanced(await show(body.id));
   expect(halted).toMatchObject({ state: "aborted", why: expect.stringMatching(/^Aborted by tess: .*completed items are kept/), failed: 0 });
-  expect(halted.left).toBeGreaterThan(0);
+  expect(halted.remaining).toBeGreaterThan(0);
   expect(await lettersIn(tenantId, "replayed")).toBe(halted.done);
 
   expect((await ask(`/v1/bulk-actions/${body.id}/resume`, { reason: "go on" })).body).toMatchObject({ state: "running" });
-  expect(await over(body.id)).toMatchObject({ state: "complete", matched: down, done: down, skipped: 0, failed: 0, left: 0 });
+  expect(await over(body.id)).toMatchObject({ state: "complete", matched: down, done: down, skipped: 0, failed: 0, remaining: 0 });
   expect(await lettersIn(tenantId, "replayed")).toBe(down);
   expect(await rows("SELECT id FROM probe_rows WHERE name = ?1", name)).toHaveLength(down);
   expect(await items(body.id)).toMatchObject(Array.from({ length: Math.min(down, 200) }, (_, n) => ({ n, result: "done" })));
@@ -58,7 +58,7 @@ it("a bulk replay of the dead letters of one cause runs in stages of 1, 10 and t
     await ask(`/v1/bulk-actions/${others.id}/resume`, { reason: "all the same" });
     end = await over(others.id);
   }
-  expect(end).toMatchObject({ state: "complete", done: 0, skipped: invalid - 1, failed: newer + 1, left: 0 });
+  expect(end).toMatchObject({ state: "complete", done: 0, skipped: invalid - 1, failed: newer + 1, remaining: 0 });
   expect(end.why).toContain(`All ${newer + 1} failed`);
   const settled = (await show(body.id)).done + (await show(skip.id)).done;
   expect(settled + (await lettersIn(tenantId, "open"))).toBe(down + invalid + newer);

@@ -31,7 +31,7 @@ const COLUMNS: readonly Column<Bulk>[] = [
       <span class="actions-progress">
         <Bar bulk={bulk} />
         <span>
-          {bulk.matched - bulk.left} of {bulk.matched}
+          {bulk.matched - bulk.remaining} of {bulk.matched}
         </span>
       </span>
     ),
@@ -48,10 +48,10 @@ const COLUMNS: readonly Column<Bulk>[] = [
   { head: "Started", width: "96px", narrow: "88px", isNumber: true, cell: ({ created_at: at }) => <Ago at={at} /> },
 ];
 
-function Below({ of: { actor, reason, matched, left, failed } }: { of: Bulk }) {
+function Below({ of: { actor, reason, matched, remaining, failed } }: { of: Bulk }) {
   return (
     <>
-      {matched - left} of {matched}
+      {matched - remaining} of {matched}
       {failed > 0 && <span class="actions-failed">, {failed} failed</span>} · <bdi>{actor}</bdi>: <bdi title={reason}>{reason}</bdi>
     </>
   );

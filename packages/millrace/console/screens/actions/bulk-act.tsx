@@ -31,7 +31,7 @@ export function bulkOf(word: string, verbs: readonly string[], meant: Meant): De
       ...({ ramp, rate_per_second, stop_at_error_rate, settle_within_seconds } as Record<string, Schema>),
     }),
     titled: ({ matched }: Plan, { verb }) => titleOf(String(verb), counted(String(verb), matched)),
-    final: ({ follows }: Plan) => follows,
+    final: ({ consequence }: Plan) => consequence,
     planned: ({ matched }: Plan) => ({ at_most: matched }),
     refusal: ({ matched }: Plan) => (matched === 0 ? "No items match: there is nothing to do." : null),
     show: (plan: Plan, { verb }) => <Count verb={String(verb)} plan={plan} />,
@@ -50,9 +50,9 @@ function Count({ verb, plan: { matched, stages, parts, sample } }: { verb: strin
       </p>
       {parts.length > 0 && (
         <ul>
-          {parts.map(({ what, count, follows }) => (
-            <li key={what + follows}>
-              {count} of <bdi>{what}</bdi>: {follows}
+          {parts.map(({ what, count, consequence }) => (
+            <li key={what + consequence}>
+              {count} of <bdi>{what}</bdi>: {consequence}
             </li>
           ))}
         </ul>
@@ -93,11 +93,11 @@ const VERBS: Readonly<Record<string, readonly string[]>> = {
  */
 export function InstancesButton({ filters, isOffered }: { filters: Readonly<Record<string, string | undefined>>; isOffered: boolean }) {
   const { ask, line } = useActs(() => {});
-  const { since, overdue, standing, ...rest } = filters;
+  const { since, overdue, activity, ...rest } = filters;
   // A filter by cause selects only failed instances.
   const status = filters.cause ? "errored" : filters.status;
   const verbs = VERBS[status ?? ""];
-  if (!status || !verbs || overdue || standing || !may("operate")) return null;
+  if (!status || !verbs || overdue || activity || !may("operate")) return null;
   // The age in the filter is converted to a fixed time.
   const filter = { ...rest, status, ...(since && { since: sinceOf(since) }) } as Record<string, string>;
   const word = `${begun(eitherOf.format(verbs))} all that are ${status.replaceAll("_", " ")} …`.replaceAll("_", " ");

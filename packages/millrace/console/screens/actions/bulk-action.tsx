@@ -52,7 +52,7 @@ export function BulkAction({ param: id }: ScreenProps) {
   const { data: bulk, problem, again } = useData(() => get("/v1/bulk-actions/:id", { param: { id } }), [id], ABOUT);
   const { ask, line } = useActs(again, { id });
   if (!bulk) return <Lost title="Bulk action" problem={problem} all={["actions", "All bulk actions"]} />;
-  const canResume = bulk.state === "stopped" || (bulk.state === "aborted" && bulk.left > 0);
+  const canResume = bulk.state === "stopped" || (bulk.state === "aborted" && bulk.remaining > 0);
   return (
     <>
       <h1>{titleOf(bulk.verb, counted(bulk.verb, bulk.matched))}</h1>
@@ -96,10 +96,10 @@ function Progress({ bulk }: { bulk: Bulk }) {
     <section class="actions-far" aria-label="Progress">
       <Bar bulk={bulk} />
       <ul class="actions-parts">
-        {(["done", "skipped", "failed", "left"] as const).map((part) => (
+        {(["done", "skipped", "failed", "remaining"] as const).map((part) => (
           <li key={part}>
             <strong>{bulk[part].toLocaleString()}</strong>{" "}
-            {part === "left" ? <span class="quiet">to do</span> : <ResultOf of={part} count={bulk[part]} />}
+            {part === "remaining" ? <span class="quiet">to do</span> : <ResultOf of={part} count={bulk[part]} />}
           </li>
         ))}
       </ul>

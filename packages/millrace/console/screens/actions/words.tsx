@@ -78,8 +78,8 @@ export function Bar({ bulk }: { bulk: Bulk }) {
   );
 }
 
-function inWords({ verb, matched, done, skipped, failed, left }: Bulk): string {
-  return `Of ${counted(verb, matched)}: ${done} done, ${skipped} not needed, ${failed} failed, ${left} to do`;
+function inWords({ verb, matched, done, skipped, failed, remaining }: Bulk): string {
+  return `Of ${counted(verb, matched)}: ${done} done, ${skipped} not needed, ${failed} failed, ${remaining} to do`;
 }
 
 /**

@@ -98,12 +98,17 @@ const messageColumns = (catalog: Whole): readonly Column<Message>[] => [
     cell: (one) => [...consumersOf(one, catalog).keys()].join(", ") || <Quiet of="no consumer" />,
   },
   { head: "Queue", width: "1fr", isMinor: true, cell: ({ queue }) => <LinkOf node={`queue ${queue}`} /> },
-  { head: "Open to callers", width: "1fr", narrow: "104px", cell: ({ door }) => (door?.scope ? `with ${door.scope}` : <Quiet of="no" />) },
+  {
+    head: "Open to callers",
+    width: "1fr",
+    narrow: "104px",
+    cell: ({ access }) => (access?.scope ? `with ${access.scope}` : <Quiet of="no" />),
+  },
 ];
 
 const QUEUES: readonly Column<Queue>[] = [
   { head: "Queue", width: "1.4fr", cell: ({ name }) => <LinkOf node={`queue ${name}`} /> },
-  { head: "Messages", width: "1fr", cell: ({ carries, is_lane }) => (is_lane ? `${carries}, in order` : carries) },
+  { head: "Messages", width: "1fr", cell: ({ kind, is_lane }) => (is_lane ? `${kind}, in order` : kind) },
   { head: "Retries", width: "136px", cell: (one) => policyOf(one).Retries },
   { head: "Batch", width: "96px", isMinor: true, cell: (one) => policyOf(one).Batch },
   { head: "Concurrency", width: "96px", isMinor: true, cell: (one) => policyOf(one).Concurrency },
@@ -112,9 +117,9 @@ const QUEUES: readonly Column<Queue>[] = [
 const WORDS = { send: "a command", signal: "waiting instances", project: "a projection", call: "a call of app code" } as const;
 
 /** The consumers of a message, by their titles, with the node of each. A consumer that is not in the catalog has no node. */
-function consumersOf({ kind, type, follows }: Message, { workflows }: Whole): Map<string, string | undefined> {
+function consumersOf({ kind, type, targets }: Message, { workflows }: Whole): Map<string, string | undefined> {
   const started = workflows.filter(({ on }) => on.kind === kind && on.type === type).map(({ name }) => [name, `workflow ${name}`] as const);
-  const others = follows.flatMap((one) =>
+  const others = targets.flatMap((one) =>
     one.do === "start" ? [] : [[one.type ?? WORDS[one.do], one.type === null ? undefined : `command ${one.type}`] as const],
   );
   // The workflow is kept if a workflow and a command have the same name.
@@ -191,7 +196,7 @@ function OfWorkflow({ workflow, seen }: { workflow: Workflow; seen: number }) {
 }
 
 function OfMessage({ message, catalog }: { message: Message; catalog: Whole }) {
-  const { version, queue, door, payload_schema } = message;
+  const { version, queue, access, payload_schema } = message;
   const schema = payload_schema as Schema;
   const fields = Object.entries(opened(schema).properties ?? {});
   const sources = graphOf(catalog).edges.filter(({ to }) => to === nodeOf(message));
@@ -201,12 +206,12 @@ function OfMessage({ message, catalog }: { message: Message; catalog: Whole }) {
         of={[
           `version ${version}`,
           ["on ", <LinkOf key="queue" node={`queue ${queue}`} />],
-          door === null
+          access === null
             ? "only this deployment emits it"
-            : door.scope === null
-              ? `no token may send it directly: ${door.route}`
-              : `${door.route}, with ${door.scope}`,
-          door?.scope && <Link to={hrefOf("send", { message: nodeOf(message) })}>Send it</Link>,
+            : access.scope === null
+              ? `no token may send it directly: ${access.route}`
+              : `${access.route}, with ${access.scope}`,
+          access?.scope && <Link to={hrefOf("send", { message: nodeOf(message) })}>Send it</Link>,
         ]}
       />
       <h2>Consumers</h2>
@@ -217,7 +222,7 @@ function OfMessage({ message, catalog }: { message: Message; catalog: Whole }) {
       <h2>Comes from</h2>
       <Names
         of={[
-          door?.scope && `outside, by ${door.route}`,
+          access?.scope && `outside, by ${access.route}`,
           ...sources.map(({ from, isSeen }) => [<LinkOf key="from" node={from} />, isSeen && [" ", <Quiet key="is" of="observed" />]]),
         ]}
         none="nothing observed lately"
@@ -243,14 +248,14 @@ const POLICY: Readonly<Record<string, string>> = {
 };
 
 function OfQueue({ queue, catalog }: { queue: Queue; catalog: Whole }) {
-  const { name, is_lane, carries } = queue;
+  const { name, is_lane, kind } = queue;
   const messages = catalog.messages.filter((one) => one.queue === name);
   const started = catalog.workflows.filter(({ on }) => messages.some((one) => nodeOf(one) === nodeOf(on)));
   const policy = Object.entries(policyOf(queue)).map(([what, said]) => [what, [said, " ", <Quiet key="what" of={POLICY[what]} />]]);
   return (
     <>
-      <Facts of={[is_lane ? `${carries}, one after another for each key` : carries, <Link to={hrefOf("queues")}>Health</Link>]} />
-      {carries === "commands" && <Pausing kind="queue" name={name} workflows={started.map((one) => one.name)} />}
+      <Facts of={[is_lane ? `${kind}, one after another for each key` : kind, <Link to={hrefOf("queues")}>Health</Link>]} />
+      {kind === "commands" && <Pausing kind="queue" name={name} workflows={started.map((one) => one.name)} />}
       <h2>Policy</h2>
       <Pairs of={Object.fromEntries(policy)} />
       <h2>Messages</h2>

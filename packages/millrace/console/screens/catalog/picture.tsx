@@ -15,8 +15,8 @@ interface Edge {
 export function graphOf({ messages, workflows }: Pick<Catalog, "messages" | "workflows">) {
   const edges: Edge[] = [
     ...workflows.map(({ name, on }) => ({ from: `${on.kind} ${on.type}`, to: `workflow ${name}`, isSeen: false })),
-    ...messages.flatMap(({ kind, type, follows }) =>
-      follows.flatMap((one) => (one.type === null ? [] : [{ from: `${kind} ${type}`, to: `command ${one.type}`, isSeen: false }])),
+    ...messages.flatMap(({ kind, type, targets }) =>
+      targets.flatMap((one) => (one.type === null ? [] : [{ from: `${kind} ${type}`, to: `command ${one.type}`, isSeen: false }])),
     ),
     ...workflows.flatMap(({ name, emits }) =>
       emits.map(({ kind, type }) => ({ from: `workflow ${name}`, to: `${kind} ${type}`, isSeen: true })),

@@ -20,7 +20,7 @@ const FORWARD: ReadonlySet<Verb> = new Set(["retry", "resume", "signal"]);
  * checks each action.
  */
 function verbsFor(instance: Detail): Verb[] {
-  const { status, undo, waiting_for: waits, error, doubts, held } = instance;
+  const { status, undo, waiting_for: waits, error, unknown_outcomes: doubts, held } = instance;
   // Returns verbs that are only possible after all unknown outcomes are resolved.
   const answered = (...verbs: Verb[]) => (doubts.length === 0 ? verbs : []);
   if (status === "errored") {

@@ -90,7 +90,7 @@ function Failure({ instance, error, explained }: CauseProps & { error: Failed })
       {hint && <p class="beside">{<bdi>{onThePage(hint)}</bdi>}</p>}
       <p class="beside quiet">
         {status !== undefined && `The upstream answered ${status}. `}
-        {meant && `${meant.means} ${meant.next} `}
+        {meant && `${meant.meaning} ${meant.next} `}
         <Code code={code} /> · <Link to={hrefOf("instances", { status: "errored", workflow })}>all failed instances of {workflow}</Link>
       </p>
     </div>
@@ -121,7 +121,7 @@ interface DoubtProps {
   step: string;
   why: string | null;
   since: string;
-  follows: Follows;
+  consequences: Follows;
   effect: Effect | undefined;
   workflow: string;
   ask: Ask;
@@ -131,7 +131,7 @@ interface DoubtProps {
  * Shows an effect with an unknown outcome, or with rows that the database refused. Shows the effect's input, and the resolutions with their
  * consequences.
  */
-export function OpenDoubt({ step, why, since, follows, effect, workflow, ask }: DoubtProps) {
+export function OpenDoubt({ step, why, since, consequences, effect, workflow, ask }: DoubtProps) {
   const isKnown = effect?.answered != null;
   return (
     <section class="cause" data-tone="orange" aria-label="Unknown outcome">
@@ -144,7 +144,7 @@ export function OpenDoubt({ step, why, since, follows, effect, workflow, ask }: 
           ? "happened, but the rows recorded with it were refused. Deploy code with valid rows, then decide:"
           : "may have happened. Check the upstream, then decide:"}
       </p>
-      {effect && may("operate") && <DoubtAnswers doubt={{ ...effect, workflow }} {...{ follows, ask }} />}
+      {effect && may("operate") && <DoubtAnswers doubt={{ ...effect, workflow }} {...{ consequences, ask }} />}
       <p class="beside quiet">
         In doubt since <Moment at={since} />
         <Text before=": " of={why} />

@@ -65,10 +65,10 @@ export function Instance({ param: id }: ScreenProps) {
       {asking.map((question) => (
         <OpenQuestion key={question.id} question={question} ask={ask} />
       ))}
-      {instance.doubts.map(({ step, effect: key, since, why, follows }) => (
+      {instance.unknown_outcomes.map(({ step, effect: key, since, why, consequences }) => (
         <OpenDoubt
           key={key}
-          {...{ step, since, why, follows, ask }}
+          {...{ step, since, why, consequences, ask }}
           workflow={instance.workflow}
           effect={effects.find((one) => one.key === key)}
         />

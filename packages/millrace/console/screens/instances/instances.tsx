@@ -27,7 +27,7 @@ async function workflows(): Promise<string[]> {
 
 const FILTERS = {
   status: { label: "Status", options: Object.fromEntries(STATUSES.map((one) => [one, one.replaceAll("_", " ")])) },
-  standing: { label: "Activity", options: { delayed: "delayed", retrying: "retrying", sleeping: "sleeping", waiting: "waiting for" } },
+  activity: { label: "Activity", options: { delayed: "delayed", retrying: "retrying", sleeping: "sleeping", waiting: "waiting for" } },
   workflow: { label: "Workflow", known: workflows },
   subject: { label: "Subject" },
   correlation: { label: "Job" },
@@ -89,7 +89,7 @@ export function Instances() {
     rowIn: ({ kind, data }) => (kind === "instance" ? (data as Instance) : undefined),
   });
   const { ask, line } = useActs(pages.again);
-  const isActable = filters.standing === "delayed" && may("operate");
+  const isActable = filters.activity === "delayed" && may("operate");
   const acts = (instance: Instance) => {
     const of = DELAYED_VERBS.map((verb) => ({ ...actOn(instance, verb), class: "plain" }));
     return <ActButtons ask={ask} of={of.map((act) => ({ ...act, label: `${act.verb}: ${instance.subject}` }))} />;
@@ -102,7 +102,7 @@ export function Instances() {
       <h1>Instances</h1>
       {cause && <CauseOf says={`${cause.step ?? cause.code}: ${cause.message}`} facts={factsOf(cause)} of={cause} />}
       <FilterBar filters={FILTERS} />
-      {!filters.cause && !filters.parent && !filters.overdue && !filters.standing && <ByStatus filters={filters} />}
+      {!filters.cause && !filters.parent && !filters.overdue && !filters.activity && <ByStatus filters={filters} />}
       <InstancesButton filters={filters} isOffered={!filters.parent && (pages.rows?.length ?? 0) > 0} />
       {isActable && line}
       <TableList

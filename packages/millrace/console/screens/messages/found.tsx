@@ -37,7 +37,7 @@ export function Found({ q }: { q: string }) {
       <Section title="Search results">
         {search.items.length === 0 ? (
           <Empty>
-            <Nothing q={q} looked={search.looked_back} />
+            <Nothing q={q} looked={search.scanned} />
           </Empty>
         ) : (
           <Table
@@ -76,7 +76,7 @@ const FINDINGS: readonly Column<Finding>[] = [
   { head: "Since", width: "96px", narrow: "92px", isNumber: true, cell: ({ at }) => at && <Ago at={at} /> },
 ];
 
-function More({ search: { more, looked_back: looked } }: { search: Search }) {
+function More({ search: { more, scanned: looked } }: { search: Search }) {
   return (
     <p class="quiet sources">
       {more.length > 0 && `More results exist for: ${more.join(", ").replaceAll("_", " ")}. `}
@@ -102,7 +102,7 @@ const HOLDERS: readonly Column<Holder>[] = [
   { head: "Payload", width: "144px", isMinor: true, cell: ({ fingerprint }) => <Id id={fingerprint} /> },
   { ...MINOR, head: "Received", width: "80px", cell: ({ deliveries }) => (deliveries === null ? "not kept" : `${deliveries} ×`) },
   { head: "Since", width: "96px", narrow: "92px", isNumber: true, cell: ({ since }) => <Ago at={since} /> },
-  { ...MINOR, head: "Key held until", width: "112px", cell: ({ key_until: at }) => (at ? <Ago at={at} /> : <Quiet of="running" />) },
+  { ...MINOR, head: "Key held until", width: "112px", cell: ({ key_expires_at: at }) => (at ? <Ago at={at} /> : <Quiet of="running" />) },
 ];
 
 function HeldKey({ held: { key, holders, captured, captured_truncated: isMore } }: { held: Key }) {

@@ -187,10 +187,10 @@ const KINDS = [
     read: () => get("/v1/bulk-actions", { query: { state: "stopped", limit } }),
     needs: ({ items }) =>
       items
-        .filter(({ ended_at, left }) => left > 0 && Date.parse(ended_at ?? "") > Date.now() - STOPPED_FOR_MS)
-        .map(({ id, verb, matched, left, why, ended_at, created_at }) => ({
-          ...{ key: id, count: left, to: hrefOf("actions", id), last: ended_at ?? created_at },
-          says: `${titleOf(verb, counted(verb, matched))}, ${left} of them left. ${why}`,
+        .filter(({ ended_at, remaining }) => remaining > 0 && Date.parse(ended_at ?? "") > Date.now() - STOPPED_FOR_MS)
+        .map(({ id, verb, matched, remaining, why, ended_at, created_at }) => ({
+          ...{ key: id, count: remaining, to: hrefOf("actions", id), last: ended_at ?? created_at },
+          says: `${titleOf(verb, counted(verb, matched))}, ${remaining} of them remain. ${why}`,
         })),
   }),
   kindOf({

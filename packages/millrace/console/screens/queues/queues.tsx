@@ -56,7 +56,13 @@ const COLUMNS: readonly Column<Noted>[] = [
   { head: "Key", width: "1.4fr", cell: ({ key }) => <Name of={key} /> },
   { head: "Blocked by", width: "3.4fr", isMinor: true, cell: (one) => <Blocked by={one} /> },
   { head: "Waiting", width: "64px", isMinor: true, isNumber: true, cell: ({ depth }) => depth.toLocaleString() },
-  { head: "Since", width: "96px", narrow: "92px", isNumber: true, cell: ({ oldest_at, noted_at }) => <Ago at={oldest_at ?? noted_at} /> },
+  {
+    head: "Since",
+    width: "96px",
+    narrow: "92px",
+    isNumber: true,
+    cell: ({ oldest_at, recorded_at }) => <Ago at={oldest_at ?? recorded_at} />,
+  },
 ];
 
 function Blocked({ by: { why, ahead } }: { by: Noted }) {

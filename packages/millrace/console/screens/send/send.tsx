@@ -36,14 +36,14 @@ export function Send() {
 
 function Choice({ catalog: { messages, first_command: first } }: { catalog: Catalog }) {
   const set = useFilters(FILTERS);
-  const open = messages.filter(({ door }) => door !== null && door.scope !== null);
+  const open = messages.filter(({ access }) => access !== null && access.scope !== null);
   const asked = set.message ?? (first ? nameOf({ kind: "command", type: first.type }) : undefined);
   const found = open.find((one) => nameOf(one) === asked || one.type === asked);
   const message = found ?? open[0];
   if (!message)
     return (
-      <Empty command={'defineEvent({ …, door: { scope: "enqueue" } })'}>
-        Nothing can be sent from outside: no workflow handles a command, and no event declares a door.
+      <Empty command={'defineEvent({ …, access: { scope: "enqueue" } })'}>
+        Nothing can be sent from outside: no workflow handles a command, and no event declares an access.
       </Empty>
     );
   const isFirst = first !== null && first.type === message.type && set.example === "first";
@@ -88,7 +88,7 @@ interface DraftProps {
 }
 
 function Draft({ message, first, isJson }: DraftProps) {
-  const { kind, type, door } = message;
+  const { kind, type, access } = message;
   const schema = message.payload_schema as Schema;
   const [example] = useState(() => first ?? exampleOf(schema));
   const [payload, setPayload] = useState(example);
@@ -99,7 +99,7 @@ function Draft({ message, first, isJson }: DraftProps) {
   const [isSending, setSending] = useState(false);
   const isUnderWay = useRef(false);
   const isShown = useShown();
-  const lacks = ["enqueue", door?.scope ?? "enqueue"].find((scope) => !may(scope));
+  const lacks = ["enqueue", access?.scope ?? "enqueue"].find((scope) => !may(scope));
   const key = keyIn(options);
   const wrong = [...wrongIn(payload, "payload"), ...wrongIn(options, "options")];
   const body = { kind, type, payload, ...(key && { idempotency_key: key }) };

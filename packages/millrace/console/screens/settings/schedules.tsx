@@ -25,13 +25,13 @@ export function Schedules() {
   });
   const { ask, line } = useActs(pages.again);
   const { data: catalog } = useCatalog();
-  const commands = catalog?.messages.filter(({ kind, door }) => kind === "command" && door?.scope !== null) ?? [];
+  const commands = catalog?.messages.filter(({ kind, access }) => kind === "command" && access?.scope !== null) ?? [];
   return (
     <>
       <div class="settings-bar">
         <p class="quiet">
           Each due time sends one command. Its key consists of the schedule's name and the due time. A command with a delay is not a
-          schedule: <Link to={hrefOf("instances", { standing: "delayed" })}>delayed commands</Link>.
+          schedule: <Link to={hrefOf("instances", { activity: "delayed" })}>delayed commands</Link>.
         </p>
         {may("operate") && <ActButtons ask={ask} of={[{ ...change(commands), class: "main" }]} />}
       </div>

@@ -45,7 +45,9 @@ export function Alerts() {
   const filters = useFilters(FILTERS);
   const pages = usePages((cursor) => pageOf(filters, cursor), [JSON.stringify(filters)]);
   const { ask, line } = useActs(pages.again);
-  const isUnheard = pages.rows?.some(({ state, told_at, delivery }) => state !== "pending" && told_at === null && delivery === null);
+  const isUnheard = pages.rows?.some(
+    ({ state, notified_at, delivery }) => state !== "pending" && notified_at === null && delivery === null,
+  );
   if (!may("observe")) return <Empty>Alerts cover the whole deployment, not one tenant. They need a token with the scope observe.</Empty>;
   return (
     <>
@@ -106,8 +108,8 @@ function Row({ alert, ask }: { alert: Alert; ask: Ask }) {
   );
 }
 
-function Told({ alert: { state, told_at, delivery } }: { alert: Alert }) {
-  if (told_at !== null) return <Ago label="Notified" at={told_at} />;
+function Told({ alert: { state, notified_at, delivery } }: { alert: Alert }) {
+  if (notified_at !== null) return <Ago label="Notified" at={notified_at} />;
   if (state === "pending") return <>Not notified: it has not lasted as long as its rule requires.</>;
   if (delivery === null) return <>No notification was sent.</>;
   return (

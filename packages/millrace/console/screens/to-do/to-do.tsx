@@ -75,18 +75,18 @@ function Questions() {
 }
 
 function QuestionRow({ question: one, ask }: { question: Question; ask: Ask }) {
-  const { state, over, question, workflow, instance_id, details, asked_at, due_at, decided_at, decided_by, reason, otherwise } = one;
-  const isOpen = state === "pending" && over === null;
+  const { state, ended_as, question, workflow, instance_id, details, asked_at, due_at, decided_at, decided_by, reason, otherwise } = one;
+  const isOpen = state === "pending" && ended_as === null;
   const answered = decided_at && <Ago label={`${state} by ${decided_by ?? "timeout"}`} at={decided_at} />;
   const unanswered = <Ago label={`without an answer, ${otherwise === "approve" ? "approved" : "rejected"}`} at={due_at} />;
   return (
     <Item
-      mark={<Status word={over === null ? state : "closed"} />}
+      mark={<Status word={ended_as === null ? state : "closed"} />}
       title={<Name of={question} />}
       notes={[
         <>
           <Link to={hrefOf("instances", instance_id)}>{workflow}</Link> <Ago label="asked" at={asked_at} /> ·{" "}
-          {answered ?? (over === null ? unanswered : `no answer needed: its instance is ${over}`)}
+          {answered ?? (ended_as === null ? unanswered : `no answer needed: its instance is ${ended_as}`)}
           {decided_at && <Text before=": " of={reason} />}
         </>,
       ]}
@@ -153,7 +153,7 @@ function DoubtRow({ doubt, ask }: { doubt: Doubt; ask: Ask }) {
       ]}
     >
       {input !== null && <Folded title="Input" value={input} label={`Input of ${step}`} />}
-      {may("operate") && <DoubtAnswers doubt={doubt} follows={doubt.follows} ask={ask} />}
+      {may("operate") && <DoubtAnswers doubt={doubt} consequences={doubt.consequences} ask={ask} />}
     </Item>
   );
 }

@@ -167,7 +167,7 @@ export const accepting = [
     description: [
       "Reports an event from outside. 202 means that it is committed. It is then routed like every event: it wakes waiting instances, starts workflows and sends commands. The event has no instance.",
       "`Idempotency-Key` is required and identifies the event among those of its type. A repeat of the key returns the same event, `replayed`. With another payload it is refused.",
-      "Accepts only event types declared open (`door`). Tenant and source come from the token, the subject from the payload.",
+      "Accepts only event types declared open (`access`). Tenant and source come from the token, the subject from the payload.",
       "Also accepts CloudEvents 1.0, structured and binary. `data` is the payload. Without the header `Idempotency-Key`, `source` and `id` form the key. The extensions `correlationid`, `causationid`, `traceparent` and `tracestate` are read; `subject` is ignored.",
     ].join("\n\n"),
     ...needs("enqueue"),

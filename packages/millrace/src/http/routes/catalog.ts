@@ -21,7 +21,7 @@ const MessageSchema = z
     kind: z.enum(KINDS),
     version: z.int().meta({ description: "Of its payload." }),
     queue: z.string().meta({ description: "The queue or lane of the message." }),
-    door: z
+    access: z
       .object({
         scope: z.string().nullable().meta({ description: "The scope required to send it; null if no token may send it." }),
         route: z.string().meta({ description: "The route for this message." }),
@@ -29,8 +29,8 @@ const MessageSchema = z
       .nullable()
       .meta({ description: "How the message arrives from outside; null if only this deployment emits it." }),
     payload_schema: z.looseObject({}).meta({ description: "The JSON Schema of the payload, with `examples` if the definition has any." }),
-    performer: z.string().nullable().meta({ description: "The workflow that handles a command." }),
-    follows: z
+    workflow: z.string().nullable().meta({ description: "The workflow that handles a command." }),
+    targets: z
       .array(
         z.object({
           do: z.enum(["start", "send", "signal", "project", "call"]),
@@ -46,13 +46,13 @@ const QueueSchema = z
   .object({
     name: z.string(),
     is_lane: z.boolean().meta({ description: "Messages of one key are processed in order." }),
-    carries: z.enum(["commands", "events"]),
+    kind: z.enum(["commands", "events"]),
     retries: z.object({ limit: z.int(), initial_seconds: z.number(), max_seconds: z.number() }),
     batch_size: z.int(),
     batch_wait_seconds: z.number().meta({ description: "The longest wait of a batch for more messages." }),
     concurrency: z.int().meta({ description: "Concurrent batches; for a lane, concurrent instances of one key." }),
     has_priorities: z.boolean(),
-    is_elsewhere: z.boolean().meta({ description: "Another Worker consumes it." }),
+    is_external: z.boolean().meta({ description: "Another Worker consumes it." }),
     dead_letter_queue: z.string().nullable().meta({ description: "Null for a lane." }),
     messages: z.array(z.string()).meta({ description: "Their types." }),
     workflows: z.array(z.string()).meta({ description: "Started by its messages." }),
@@ -98,12 +98,12 @@ const declared = new WeakMap<Catalog, Pick<z.infer<typeof CatalogSchema>, "messa
 function declaredIn(catalog: Catalog) {
   const known = declared.get(catalog);
   if (known) return known;
-  const messages = messagesIn(catalog).map(({ definition: { type, kind, version, queue, door, payload }, performer, follows }) => ({
-    ...{ type, kind, version, performer },
+  const messages = messagesIn(catalog).map(({ definition: { type, kind, version, queue, access, payload }, workflow, targets }) => ({
+    ...{ type, kind, version, workflow },
     queue: laneIn(queue.name) ?? queue.name,
-    door: door ? { ...door } : null,
+    access: access ? { ...access } : null,
     payload_schema: jsonSchema(payload),
-    follows: follows.map((one) => ({ ...one })),
+    targets: targets.map((one) => ({ ...one })),
   }));
   const made = { messages, queues: queuesIn(catalog).map((queue) => ({ ...queue, workflows: [] })) };
   declared.set(catalog, made);

@@ -33,7 +33,7 @@ export const finding = [
       "effects, approvals, actions, events, schedules and pruned keys; and items of the app.",
       "Hash ids match by their first 6 characters, other names by their first 3;",
       "the key of an instance matches only as a whole. A subject or a trace has no index:",
-      "the search scans the newest 2,000 instances and reports the range in `looked_back`. `GET /v1/instances?subject=` searches further.",
+      "the search scans the newest 2,000 instances and reports the range in `scanned`. `GET /v1/instances?subject=` searches further.",
     ].join(" "),
     query: {
       q: z

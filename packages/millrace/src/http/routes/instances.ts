@@ -127,7 +127,7 @@ export const instances = [
       z.object({
         items: z.array(EmittedMessage),
         truncated: z.boolean(),
-        left_out: z.int().meta({
+        omitted: z.int().meta({
           description:
             "Messages that were sent but of which no copy is kept: the messages of one step are kept up to 250,000 characters. Find their results by the job: GET /v1/instances?correlation=. 0 for steps recorded before this count existed.",
         }),
@@ -145,7 +145,7 @@ export const instances = [
         const payload = withPayload && { payload_inline: hide(redaction.payload(rest, payload_inline)), payload_ref };
         return { ...rest, ...payload };
       });
-      return { items, truncated: leftOut > 0, left_out: leftOut };
+      return { items, truncated: leftOut > 0, omitted: leftOut };
     },
   }),
 ];

@@ -16,7 +16,7 @@ const ExplainedSchema = z
         status: z.int(),
         title: z.string(),
         retryable: z.boolean(),
-        means: z.string(),
+        meaning: z.string(),
         next: z.string().meta({ description: "The next step." }),
       }),
     ),
@@ -48,8 +48,8 @@ Errors of instances, effects and dead letters have the same codes, without the s
 ${byStatus(problems).map(row)}</dl>`;
 }
 
-function row([code, { status, title, retryable, means, next }]: [string, Problem]) {
-  return html`<div id="${code}"><dt><code>${code}</code></dt><dd>${status}</dd><dd><b>${title}.</b> ${means}</dd><dd>${next}${
+function row([code, { status, title, retryable, meaning, next }]: [string, Problem]) {
+  return html`<div id="${code}"><dt><code>${code}</code></dt><dd>${status}</dd><dd><b>${title}.</b> ${meaning}</dd><dd>${next}${
     retryable ? " The same request may succeed later." : ""
   }</dd></div>\n`;
 }

@@ -28,7 +28,7 @@ const ERROR_CODES_FROM = 10_000;
 
 const PROBLEMS = {
   ...ENGINE_PROBLEMS,
-  queue_not_found: { status: 404, title: "No such queue", means: "There is no pull queue with this name.", next: "Check its spelling." },
+  queue_not_found: { status: 404, title: "No such queue", meaning: "There is no pull queue with this name.", next: "Check its spelling." },
 };
 
 const visibility = z.int().min(1).max(MAX_VISIBILITY_MS).optional();

@@ -4,6 +4,7 @@ import { type Hide, hideNothing } from "../../contract/hide.ts";
 import { digest } from "../../contract/ids.ts";
 import { hiddenIn, iso, isoOrNull } from "../../contract/row.ts";
 import { actionsNamed } from "../../inspect/actions.ts";
+import { activityIn } from "../../inspect/activity.ts";
 import { ApprovalRow, approvalsNamed } from "../../inspect/approvals.ts";
 import { DeadLetterRow, hideInErrors, lettersNamed } from "../../inspect/dead-letters.ts";
 import { attemptError, calledAs } from "../../inspect/history.ts";
@@ -12,7 +13,6 @@ import { getInstance, instancesNamed, progressOf } from "../../inspect/instances
 import { type Happened, happenedSince, LIVE_KINDS, type LiveKind, type Place } from "../../inspect/live/happened.ts";
 import { type HeardStep, STEPS_BEGIN, StepFeed, type StepPlace } from "../../inspect/live/step-feed.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
-import { standingIn } from "../../inspect/standing.ts";
 import { OVER, UNDER_WAY } from "../../store/instances/status.ts";
 import { mayStillRead } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
@@ -198,8 +198,8 @@ function followInstance(asked: Asking, first: Instance, heard: Heard): Followed 
         reported.set(progress.step, progress.at);
         events.push({ id: idAt(place, stand), event: "progress", data: hiddenIn(StepProgress, progress, hide) });
       }
-      const standing = UNDER_WAY.has(instance.status) ? standingIn([...feed.steps.values()]) : undefined;
-      const view = hiddenIn(Instance, { ...instance, ...standing }, hide);
+      const activity = UNDER_WAY.has(instance.status) ? activityIn([...feed.steps.values()]) : undefined;
+      const view = hiddenIn(Instance, { ...instance, ...activity }, hide);
       const { deliveries: _, updated_at: __, progress: ___, ...shown } = view;
       const seen = digest(String(instance.run), JSON.stringify(shown)).slice(0, 16);
       if (seen !== stand && !feed.hasMore) {

@@ -21,7 +21,7 @@ const common = reasoned.extend({
 });
 const bodies = {
   pause: common.extend({
-    running: z.enum(["go_on", "pause"]).default("go_on").meta({
+    running: z.enum(["continue", "pause"]).default("continue").meta({
       description: "Running instances of your tenant go on, or a bulk action pauses them. `pause` is refused with `all_tenants`.",
     }),
   }),
@@ -36,7 +36,7 @@ const SAYS = {
 } as const;
 
 function acting<const Kind extends PausedKind, const Verb extends PauseVerb>(kind: Kind, verb: Verb) {
-  const body: z.ZodType<z.output<typeof common> & { running?: "go_on" | "pause" }> = bodies[verb];
+  const body: z.ZodType<z.output<typeof common> & { running?: "continue" | "pause" }> = bodies[verb];
   return operation("post", `/v1/${kind}s/{name}/${verb}`, `${verb}${kind === "workflow" ? "Workflow" : "Queue"}`, `${kind}s ${verb}`, {
     summary: `${verb === "pause" ? "Pause" : "Resume"} a ${kind}`,
     description: kind === "queue" ? `${SAYS[verb]} The queue must carry commands.` : SAYS[verb],

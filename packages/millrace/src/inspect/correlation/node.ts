@@ -56,12 +56,12 @@ export function selectInstances(tenantId: string, job: string, behind: Position,
   return sql`
     SELECT id AS node, 'instance' AS kind, workflow AS name, status, message_type, idempotency_key, causation_id, subject, accepted_at AS at,
       envelope->>'kind' AS sent_as, envelope->>'created_at' AS began,
-      (SELECT sum(coalesce(m.value->>'left_out', 1)) FROM ${ENTRIES}, json_each(e.messages) m) AS emitted,
+      (SELECT sum(coalesce(m.value->>'omitted', 1)) FROM ${ENTRIES}, json_each(e.messages) m) AS emitted,
       (SELECT json_group_array(json(told.message)) FROM (
         SELECT json_object('step', e.step, 'item', e.item, 'sent_as', m.value->>'kind', 'message_type', m.value->>'message_type',
           'idempotency_key', m.value->>'idempotency_key', 'causation_id', m.value->>'causation_id', 'subject', m.value->>'subject',
           'made_at', m.value->>'created_at', 'updated_at', e.updated_at) AS message
-        FROM ${ENTRIES}, json_each(e.messages) m WHERE m.value->>'left_out' IS NULL
+        FROM ${ENTRIES}, json_each(e.messages) m WHERE m.value->>'omitted' IS NULL
         ORDER BY e.position < 0, e.position, e.item, m.key LIMIT ${TOLD_MESSAGES}) told) AS messages
     FROM millrace_instances INDEXED BY millrace_instances_by_correlation
     WHERE tenant_id = ${tenantId} AND correlation_id = ${job} AND (accepted_at, id) > (${behind.at}, ${behind.id})
@@ -83,7 +83,7 @@ export function selectLetters(tenantId: string, job: string, behind: Position, l
 /** Counts an instance's messages by type. The counts include the messages that have a node. */
 export function countEmitted(instanceId: string): Statement {
   return sql`
-    SELECT ${instanceId} AS instance_id, m.value->>'message_type' AS message_type, sum(coalesce(m.value->>'left_out', 1)) AS emitted
+    SELECT ${instanceId} AS instance_id, m.value->>'message_type' AS message_type, sum(coalesce(m.value->>'omitted', 1)) AS emitted
     FROM (SELECT messages FROM millrace_inbox WHERE instance_id = ${instanceId} LIMIT ${READ_ENTRIES}) e, json_each(e.messages) m
     GROUP BY m.value->>'message_type'`;
 }

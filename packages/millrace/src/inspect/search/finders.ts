@@ -123,7 +123,7 @@ export const instanceThatAsks = askerOf;
 const approvals = finder("approval", "/v1/approvals/{id}", "id", ({ text, by }) => {
   if (askerOf(text) === "") return undefined;
   return sql`
-    SELECT id, json_array(question) AS title, iif(${OVER_AS} IS NULL, state, 'over') AS status, asked_at AS at FROM millrace_approvals
+    SELECT id, json_array(question) AS title, iif(${OVER_AS} IS NULL, state, 'ended') AS status, asked_at AS at FROM millrace_approvals
     WHERE instance_id = ${askerOf(text)} AND id = ${text} AND tenant_id = ${by.tenantId}`;
 });
 

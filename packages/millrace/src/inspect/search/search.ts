@@ -14,7 +14,7 @@ const MOST = 50;
 export const Findings = z.object({
   items: z.array(Finding),
   more: z.array(z.string()).meta({ description: `Kinds with more results than the ${MOST_OF_A_KIND} shown.` }),
-  looked_back: z.object({
+  scanned: z.object({
     instances: z.int().meta({ description: "The number of newest instances scanned for a subject or a trace." }),
     since: timestamp.nullable().meta({ description: "When the oldest scanned instance was accepted; null if all were scanned." }),
   }),
@@ -49,7 +49,7 @@ export async function search(
   );
   if (!found.some(({ kind }) => kind === "instance")) found.push(...(await archived(env, sought)));
   const since = answered.end?.[0]?.at;
-  return { ...bounded(found), looked_back: { instances: LOOKED_BACK, since: since === undefined ? null : iso(Number(since)) } };
+  return { ...bounded(found), scanned: { instances: LOOKED_BACK, since: since === undefined ? null : iso(Number(since)) } };
 }
 
 /** Finds an archived instance by its whole id. Its key finds the tombstone. */

@@ -113,8 +113,8 @@ function selectEntries(ids: readonly string[]): Statement {
     SELECT e.instance_id AS id, e.class, count(*) AS entries, sum(e.state IN ('done', 'superseded', 'confirmed')) AS done,
       sum(e.state = 'in_doubt') AS inDoubt, sum(e.epoch - (e.state = 'superseded')) AS epochs,
       sum(e.ended_at IS NOT NULL) AS inline,
-      sum((SELECT coalesce(sum(coalesce(m.value->>'left_out', 1)), 0) FROM json_each(e.messages) m)) AS messages,
-      sum((SELECT coalesce(sum(coalesce(m.value->>'left_out', 1 + CAST(length(m.value) / ${PORTION_CHARACTERS} AS INTEGER))), 0)
+      sum((SELECT coalesce(sum(coalesce(m.value->>'omitted', 1)), 0) FROM json_each(e.messages) m)) AS messages,
+      sum((SELECT coalesce(sum(coalesce(m.value->>'omitted', 1 + CAST(length(m.value) / ${PORTION_CHARACTERS} AS INTEGER))), 0)
         FROM json_each(e.messages) m)) AS portions
     FROM millrace_inbox e
     WHERE e.instance_id IN ${among(ids)} AND NOT (e.state = 'failed' AND e.token = 'operator' AND e.epoch = 1)

@@ -2,9 +2,9 @@ import * as z from "zod";
 import type { Issue } from "../../contract/errors.ts";
 import { unknownName } from "../../contract/known-fields.ts";
 import { andEquals, fragment, type Statement, sql } from "../../contract/sql.ts";
+import { type Activity, andActivity } from "../../inspect/activity.ts";
 import { whereLettersAre } from "../../inspect/dead-letters.ts";
 import { whereInstancesOf } from "../../inspect/instances.ts";
-import { andStands, type StandingName } from "../../inspect/standing.ts";
 import type { Operator } from "../../store/actions.ts";
 import { query } from "../../store/d1/retry.ts";
 import { INSTANCE_STATUSES, type InstanceStatus } from "../../store/instances/status.ts";
@@ -50,14 +50,14 @@ export function instanceFilter(statuses: readonly InstanceStatus[], usual: Insta
 }
 
 /** The tenant's instances that match a filter, without the instances of bulk actions. */
-export function instanceMembers(by: Operator, filter: InstanceFilter, standing?: StandingName): Statement {
+export function instanceMembers(by: Operator, filter: InstanceFilter, activity?: Activity): Statement {
   const { status, workflow, subject, correlation, tag, cause, undone } = filter;
   const meant = { status, correlation, tag, cause, since: from(filter), until: to(filter) };
   return sql`
     SELECT id, accepted_at AS at FROM millrace_instances ${whereInstancesOf(by, meant)}
       AND status = ${status} AND workflow <> ${BULK_WORKFLOW}
       ${andEquals(fragment("workflow"), workflow)} ${andEquals(fragment("subject"), subject)}
-      ${andEquals(fragment("undone"), undone === undefined ? undefined : Number(undone))} ${andStands(standing)}
+      ${andEquals(fragment("undone"), undone === undefined ? undefined : Number(undone))} ${andActivity(activity)}
       AND accepted_at >= ${from(filter)} AND accepted_at < ${to(filter)}`;
 }
 

@@ -1,5 +1,5 @@
 import { among, sql } from "../../contract/sql.ts";
-import { andStands } from "../../inspect/standing.ts";
+import { andActivity } from "../../inspect/activity.ts";
 import type { Failure } from "../../replay/failure.ts";
 import { bulkActionId } from "../../store/actions.ts";
 import { query } from "../../store/d1/retry.ts";
@@ -16,7 +16,7 @@ export const INSTANCE_VERBS: readonly AnyBulkVerb[] = Object.values<InstanceAct>
 
 function ofMany({ verb, bulk, plan, act }: InstanceAct): AnyBulkVerb[] {
   if (bulk === undefined) return [];
-  const { from, usual, standing, needs, given, runs = false, follows } = bulk;
+  const { from, usual, activity, needs, given, runs = false, consequence } = bulk;
   const asked = ({ env, catalog, by, reason, options }: BulkCall) => ({
     env,
     catalog,
@@ -28,7 +28,7 @@ function ofMany({ verb, bulk, plan, act }: InstanceAct): AnyBulkVerb[] {
       name: verb,
       noun: "instances",
       filter: instanceFilter(from, usual),
-      members: (by, filter) => instanceMembers(by, filter, standing),
+      members: (by, filter) => instanceMembers(by, filter, activity),
       unknown: unknownOfInstances,
       ...(needs && { needs }),
       async act(call, id) {
@@ -39,11 +39,11 @@ function ofMany({ verb, bulk, plan, act }: InstanceAct): AnyBulkVerb[] {
       async isSpent({ env, by }, id) {
         const fitting = sql`
           SELECT 1 FROM millrace_instances WHERE id = ${id} AND tenant_id = ${by.tenantId} AND status IN ${among(from)}
-            ${andStands(standing)}`;
+            ${andActivity(activity)}`;
         return (await query(env.DB, fitting)).length === 0;
       },
       ...(runs && { outcomes: ends }),
-      ...(follows && { follows }),
+      ...(consequence && { consequence }),
     }),
   ];
 }

@@ -15,7 +15,7 @@ export const BulkActionRun = defineCommand({
   key: ({ bulk_id, pass }) => `${bulk_id}/${pass}`,
   subject: ({ bulk_id }) => bulk_id,
   queue: defineQueue({ name: "bulk-actions" }),
-  door: { scope: null, route: "POST /v1/bulk-actions" },
+  access: { scope: null, route: "POST /v1/bulk-actions" },
 });
 
 export function passInstance(tenantId: string, bulkId: string, pass: number): string {

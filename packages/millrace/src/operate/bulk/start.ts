@@ -148,9 +148,9 @@ export const BulkPlan = z
     ),
     stages: z.array(z.int()).meta({ description: "The number of items of each stage." }),
     parts: z
-      .array(z.object({ what: z.string(), count: z.int(), follows: z.string() }))
+      .array(z.object({ what: z.string(), count: z.int(), consequence: z.string() }))
       .meta({ description: "For unknown outcomes: the count of each step and the consequence. Empty for other verbs." }),
-    follows: z.string().nullable().meta({ description: "A warning, such as that the action is final; null if there is none." }),
+    consequence: z.string().nullable().meta({ description: "A warning, such as that the action is final; null if there is none." }),
   })
   .meta({ id: "BulkPlan" });
 
@@ -169,9 +169,9 @@ export async function planBulk(env: EngineEnv, catalog: Catalog, by: Asker, requ
     stages.push(to - place);
     place = to;
   }
-  const follows = typeof verb.follows === "function" ? await verb.follows(call, things) : verb.follows;
+  const consequence = typeof verb.consequence === "function" ? await verb.consequence(call, things) : verb.consequence;
   const parts = [...((await verb.parts?.(call, things)) ?? [])];
-  return { matched, sample, stages, parts, follows: follows ?? null };
+  return { matched, sample, stages, parts, consequence: consequence ?? null };
 }
 
 function callOf(env: EngineEnv, catalog: Catalog, by: Asker, { reason, undo, run_at }: BulkRequest): BulkCall {

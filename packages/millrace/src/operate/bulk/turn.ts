@@ -51,10 +51,10 @@ export async function takeTurn(turn: Turn): Promise<Commit<Went>> {
   const { env, tenantId, bulkId, pass, isLast } = turn;
   const bulk = await findBulkAction(env, { tenantId }, bulkId);
   if (bulk?.pass !== pass || bulk.state === "complete") return { output: "over" };
-  const from = bulk.matched - bulk.left;
+  const from = bulk.matched - bulk.remaining;
   turn.progress({ done: from, of: bulk.matched, text: "items" });
   const stage = stageOf(bulk, bulk.matched, from);
-  const isActing = bulk.left > 0 && (from > stage.from || bulk.looked >= from);
+  const isActing = bulk.remaining > 0 && (from > stage.from || bulk.looked >= from);
   const given = givenBy(turn, bulk, from);
   const { call } = given;
   const did = await (isActing ? act(given, stage) : waitForEnds(given));

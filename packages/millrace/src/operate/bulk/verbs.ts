@@ -24,11 +24,11 @@ import { BECAME, type Became, INSTANCE_VERBS, outcomesOf } from "./instance-verb
 /** Resolutions that can apply to many effects at once. `confirm` is excluded, because each effect needs a different output. */
 type Said = "reject" | "retry_anyway";
 
-function ofDoubts(name: Said, follows: string) {
+function ofDoubts(name: Said, consequence: string) {
   return defineBulkVerb({
     name,
     noun: "doubts",
-    follows,
+    consequence,
     filter: doubtFilter,
     members: doubtMembers,
     listing: { write: listed, read: keyOf },
@@ -80,16 +80,16 @@ async function byStep(name: Said, { env, by }: BulkCall, members: Statement): Pr
       GROUP BY i.workflow, e.step, i.status, i.undo IS NULL, takes_back, e.undoable, runs_no_more, happened`,
   );
   const parts = rows.map((row) => ({ ...saidOf(name, row), count: row.count }));
-  return [...Map.groupBy(parts, ({ what, follows }) => JSON.stringify([what, follows])).values()]
+  return [...Map.groupBy(parts, ({ what, consequence }) => JSON.stringify([what, consequence])).values()]
     .flatMap((same) => same.slice(0, 1).map((one) => ({ ...one, count: same.reduce((sum, { count }) => sum + count, 0) })))
     .toSorted((a, b) => b.count - a.count);
 }
 
 function saidOf(name: Said, { workflow, step, ...doubted }: OfStep): Omit<BulkPart, "count"> {
   if (workflow === null)
-    return { what: "no effect in doubt", follows: "No change: the outcome is resolved already, or the effect does not exist." };
+    return { what: "no effect in doubt", consequence: "No change: the outcome is resolved already, or the effect does not exist." };
   const { reject, retry } = answersTo(doubted);
-  return { what: `${workflow} · ${step}`, follows: name === "reject" ? (reject ?? HAPPENED) : (retry ?? RUNS_NO_MORE) };
+  return { what: `${workflow} · ${step}`, consequence: name === "reject" ? (reject ?? HAPPENED) : (retry ?? RUNS_NO_MORE) };
 }
 
 const HAPPENED =
@@ -144,7 +144,7 @@ const ofLetters = {
 const skipLetters = defineBulkVerb({
   ...ofLetters,
   name: "skip",
-  follows: "Final: a skipped dead letter cannot be replayed. If its command never started, the command is skipped too.",
+  consequence: "Final: a skipped dead letter cannot be replayed. If its command never started, the command is skipped too.",
   async act(call, id) {
     const { skipped } = await skipDeadLetter(call.env, call.catalog, readerOf(call), id, call.reason);
     return skipped ? { changed: true } : { changed: false, why: "The dead letter was replayed or skipped before: no change was needed." };

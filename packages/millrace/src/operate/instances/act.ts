@@ -3,9 +3,9 @@ import { refuseArchived } from "../../archive/read.ts";
 import type { EngineEnv } from "../../contract/bindings.ts";
 import type { PointAround } from "../../contract/crash-points.ts";
 import type { EngineCode } from "../../contract/errors.ts";
+import type { Activity } from "../../inspect/activity.ts";
 import type { Instance } from "../../inspect/instance-row.ts";
 import { getInstance } from "../../inspect/instances.ts";
-import type { StandingName } from "../../inspect/standing.ts";
 import { type Action, actionIdOf, NO_CHANGE, type Operator } from "../../store/actions.ts";
 import type { Part } from "../../store/d1/named.ts";
 import type { Row } from "../../store/d1/retry.ts";
@@ -69,13 +69,13 @@ interface OfMany<Given> {
   /** The status that a filter without a status selects. If this field is omitted, a filter must name a status. */
   readonly usual?: InstanceStatus;
   /** Selects only instances with this activity. */
-  readonly standing?: StandingName;
+  readonly activity?: Activity;
   /** The option of the bulk action that the act reads, and the act's body for that option. */
   readonly needs?: keyof BulkOptions;
   readonly given?: (options: BulkOptions) => Given;
   /** True if an instance runs because of the act. Then a later failure of the instance counts as a failure of the bulk action's item. */
   readonly runs?: boolean;
-  readonly follows?: NonNullable<BulkVerb["follows"]>;
+  readonly consequence?: NonNullable<BulkVerb["consequence"]>;
 }
 
 /** The change of an act, and its audit row. */
@@ -103,7 +103,7 @@ interface Declared<Path extends string, Given extends Fields, Answer extends Fie
    */
   readonly refused: (call: Call<GivenOf<Given>>, read: Read) => Promise<string | null> | string | null;
   /** Returns the consequences of the act, for a dry run. */
-  readonly plan: (call: Call<GivenOf<Given>>, read: Read) => Promise<Pick<ActionPlan, "follows" | "effects"> & Partial<ActionPlan>>;
+  readonly plan: (call: Call<GivenOf<Given>>, read: Read) => Promise<Pick<ActionPlan, "consequence" | "effects"> & Partial<ActionPlan>>;
   readonly change: (
     call: Call<GivenOf<Given>> & { readonly actionId: string },
     read: Read,

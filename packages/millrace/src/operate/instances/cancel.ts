@@ -44,7 +44,7 @@ export const cancel = instanceAct({
       // no verdict.
       unrecorded: (state, reads) => (reads ? undefined : UNRECORDED[state]),
     });
-    return { follows: undo ? TAKEN_BACK : STANDS, effects: effects.toReversed() };
+    return { consequence: undo ? TAKEN_BACK : STANDS, effects: effects.toReversed() };
   },
   change({ by, instance, given: { undo = true }, actionId }) {
     const { id, status } = instance;
@@ -69,7 +69,7 @@ export const cancel = instanceAct({
     needs: "undo",
     given: ({ undo = true }) => ({ undo }),
     runs: true,
-    follows: async ({ options: { undo = true } }) => (undo ? MANY_TAKEN_BACK : MANY_STAND),
+    consequence: async ({ options: { undo = true } }) => (undo ? MANY_TAKEN_BACK : MANY_STAND),
   },
 });
 

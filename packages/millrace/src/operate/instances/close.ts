@@ -32,7 +32,7 @@ export const close = instanceAct({
     const lane = laneIn((await messageOfInstance(env, instance.id)).queue);
     const goesOn = lane && ` If it blocks its lane (${lane} · ${instance.subject}), the next message of the lane starts.`;
     return {
-      follows: `Final: the instance gets the status skipped, and cannot be retried or undone. ${remainsOf(instance)} The record and the reason are kept.${goesOn ?? ""}`,
+      consequence: `Final: the instance gets the status skipped, and cannot be retried or undone. ${remainsOf(instance)} The record and the reason are kept.${goesOn ?? ""}`,
       effects,
     };
   },
@@ -49,7 +49,7 @@ export const close = instanceAct({
   bulk: {
     from: RETRYABLE.values,
     usual: "errored",
-    follows:
+    consequence:
       "Final: a closed instance cannot be retried or undone. Its effects remain, unless they are undone already. Lanes that these instances block continue.",
   },
 });
@@ -57,7 +57,7 @@ export const close = instanceAct({
 async function standing(env: EngineEnv, by: Operator, instance: Instance): Promise<ActionPlan["effects"]> {
   const found = (await undoEffects(env, by, instance)).toReversed();
   const label = ({ step, item }: (typeof found)[number]) => labelOf(step, item);
-  const back = (await effectsOf(env, by, instance.id)).filter(({ taken_back }) => taken_back);
+  const back = (await effectsOf(env, by, instance.id)).filter(({ is_undone }) => is_undone);
   const undone = new Map(back.map(({ step, item }) => [labelOf(step, item), { step, item, verdict: "undone" } as const]));
   const listed = found.map((one) => {
     const before = undone.get(label(one));

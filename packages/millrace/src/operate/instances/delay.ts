@@ -59,9 +59,9 @@ export const move = instanceAct({
       ? `The command must end by ${end}: move it to an earlier time.`
       : null;
   },
-  plan: async ({ given }) => ({ follows: `The command starts at ${iso(Date.parse(given.run_at))}.`, effects: [] }),
+  plan: async ({ given }) => ({ consequence: `The command starts at ${iso(Date.parse(given.run_at))}.`, effects: [] }),
   change: (call, message) => changed(call, message, Date.parse(call.given.run_at)),
-  bulk: { from: ["accepted"], usual: "accepted", standing: "delayed", given: ({ run_at = "" }) => ({ run_at }), needs: "run_at" },
+  bulk: { from: ["accepted"], usual: "accepted", activity: "delayed", given: ({ run_at = "" }) => ({ run_at }), needs: "run_at" },
 });
 
 /**
@@ -87,7 +87,7 @@ export const release = instanceAct({
     return whyNotDelayed(call, message) ?? (call.given.front ? "The command does not wait for a slot: release it without `front`." : null);
   },
   plan: async ({ given }, message) => ({
-    follows:
+    consequence:
       message.waits !== 1
         ? "The command starts now, in its queue."
         : given.front
@@ -107,5 +107,5 @@ export const release = instanceAct({
       to: instance.status,
     };
   },
-  bulk: { from: ["accepted"], usual: "accepted", standing: "delayed" },
+  bulk: { from: ["accepted"], usual: "accepted", activity: "delayed" },
 });

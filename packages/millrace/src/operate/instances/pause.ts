@@ -24,7 +24,7 @@ export const pause = instanceAct({
     return `The instance is ${status}: only an instance that has not ended can be paused.`;
   },
   plan: async (call) => ({
-    follows:
+    consequence:
       PAUSED + (isDelayed(call.instance) ? ` Its due time, ${call.instance.due_at}, no longer applies: a resume starts it at once.` : ""),
     effects: await planRun(call, { isGoingOn: true, runs: "held" }),
   }),
@@ -34,7 +34,7 @@ export const pause = instanceAct({
     after: { status: "paused" },
     window: "pause committed, not applied",
   }),
-  bulk: { from: GOING_ON.values, follows: "A resume starts delayed commands at once, also before their due times." },
+  bulk: { from: GOING_ON.values, consequence: "A resume starts delayed commands at once, also before their due times." },
 });
 
 const PAUSED =
@@ -71,7 +71,7 @@ export const resume = instanceAct({
     return whyRestarting(env, instance);
   },
   plan: async (call) => ({
-    follows: isDelayed(call.instance)
+    consequence: isDelayed(call.instance)
       ? `The command starts at once, before its due time, ${call.instance.due_at}.`
       : "The instance continues where it was paused.",
     effects: await planRun(call, { isGoingOn: true }),
@@ -82,5 +82,5 @@ export const resume = instanceAct({
     after: { status: "running" },
     window: "resume committed, not applied",
   }),
-  bulk: { from: ["paused"], usual: "paused", follows: "Commands that were paused before their due times start at once." },
+  bulk: { from: ["paused"], usual: "paused", consequence: "Commands that were paused before their due times start at once." },
 });

@@ -17,7 +17,7 @@ export const ActionPlan = z
   .object({
     refused: z.string().nullable().meta({ description: "Why the action would be refused now; null if it would be accepted." }),
     from: z.string().nullable().meta({ description: "The step at which the run would start; null for no run, and for the beginning." }),
-    follows: z.string().meta({ description: "The consequence, in a sentence." }),
+    consequence: z.string().meta({ description: "The consequence, in a sentence." }),
     note: z.string().nullable().meta({
       description: "A note on the confirmed output that a retry keeps, with the correction if it is wrong; null without one.",
     }),
@@ -44,7 +44,7 @@ interface Verdicts {
 }
 
 /**
- * `running`: an attempt is running · `retrying`: an attempt has failed, and another attempt follows · `held`: a pause defers the step's
+ * `running`: an attempt is running · `retrying`: an attempt has failed, and another attempt consequence · `held`: a pause defers the step's
  * first attempt.
  */
 type OpenState = "running" | "retrying" | "held";
@@ -75,12 +75,12 @@ const SET_BACK =
   " The database was restored to a time before some steps of the run (`unknown` here): these steps are repeated, from the beginning of the code. A lookup effect asks the upstream first, a once effect becomes in_doubt.";
 
 /** Adds to a plan the steps whose records are missing because the database was restored to a time before the run. */
-export function withLost<Plan extends Pick<ActionPlan, "follows" | "effects">>(plan: Plan, behind: SetBack | undefined): Plan {
+export function withLost<Plan extends Pick<ActionPlan, "consequence" | "effects">>(plan: Plan, behind: SetBack | undefined): Plan {
   if (behind === undefined) return plan;
   const isLost = new Set(behind.lost);
   const others = plan.effects.filter(({ step, item }) => !isLost.has(labelOf(step, item)));
   const lost = behind.lost.map((step) => ({ step, item: "", verdict: "unknown" as const }));
-  return { ...plan, from: null, follows: plan.follows + SET_BACK, effects: [...others, ...lost] };
+  return { ...plan, from: null, consequence: plan.consequence + SET_BACK, effects: [...others, ...lost] };
 }
 
 /** Open steps on the platform by label, including the steps that a pause defers (the platform shows a deferred step as complete). */

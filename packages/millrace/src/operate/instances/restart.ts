@@ -33,8 +33,8 @@ export const restart = instanceAct({
     const { status, error } = call.instance;
     const isOver = RETRYABLE.has(status);
     const effects = await planRun(call, { anew: [error?.step], isGoingOn: GOING_ON.has(status), start: isOver ? error?.step : null });
-    const follows = `${isOver ? "" : ENDS}${status === "paused" ? RESUMES : ""}${PASSES}`;
-    return withLost({ follows, effects }, await findSetBack(call.env, call.instance));
+    const consequence = `${isOver ? "" : ENDS}${status === "paused" ? RESUMES : ""}${PASSES}`;
+    return withLost({ consequence, effects }, await findSetBack(call.env, call.instance));
   },
   async change({ env, by, instance, actionId }, notBegun) {
     const { id, status } = instance;

@@ -29,7 +29,7 @@ import { undoEffects } from "./undo.ts";
 
 /**
  * A caught failure is cleared if the run ended with the failure, or if the retry names the failed step and no recorded effect depends on
- * the failure. With `anyway`, the failure is cleared although a recorded effect depends on the failure, and the effect remains. Errors:
+ * the failure. With `force`, the failure is cleared although a recorded effect depends on the failure, and the effect remains. Errors:
  * `invalid_payload` for a step without a record.
  */
 export const retry = instanceAct({
@@ -41,13 +41,13 @@ export const retry = instanceAct({
   accepted: "It runs again",
   body: {
     from: z.string().min(1).max(256).optional().meta({ description: "The step to start at. Default: the failed one." }),
-    anyway: z.boolean().default(false).meta({
+    force: z.boolean().default(false).meta({
       description: "Retries the step of `from` even if the code caught its failure and continued. The effects of that continuation remain.",
     }),
   },
   answer: {
     from: z.string().nullable().meta({ description: "The step it starts at; null for the beginning." }),
-    follows: z.string().meta({
+    consequence: z.string().meta({
       description: "The consequences, in a few sentences. If the platform has removed the run, they name the repeated steps.",
     }),
   },
@@ -55,7 +55,7 @@ export const retry = instanceAct({
   refused: async ({ env, instance }, { again, named }) => again ?? (await whyRefused(env, instance, named)),
   async plan(call, { recorded, failed, start, isForgotten }) {
     const { env, by, instance } = call;
-    const plan = { from: start, follows: followsFrom(instance, start, isForgotten), note: noteOnGiven(recorded) };
+    const plan = { from: start, consequence: consequenceFrom(instance, start, isForgotten), note: noteOnGiven(recorded) };
     if (instance.undo === "open") return { ...plan, effects: await undoEffects(env, by, instance) };
     const effects = await planRun(call, { recorded, anew: [failed, instance.error?.step], start });
     return withLost({ ...plan, effects }, isForgotten ? undefined : await findSetBack(env, instance));
@@ -66,16 +66,16 @@ export const retry = instanceAct({
     return {
       ...(await nextRun(call, read)),
       window: "retry committed, not applied",
-      done: () => ({ from, follows: followsFrom(instance, from, isForgotten) }),
+      done: () => ({ from, consequence: consequenceFrom(instance, from, isForgotten) }),
     };
   },
-  bulk: { from: RETRYABLE.values, usual: "errored", runs: true, follows: doneAgain },
+  bulk: { from: RETRYABLE.values, usual: "errored", runs: true, consequence: doneAgain },
 });
 
 /** The state from which a retry begins the next run of an instance. `from`: the step that the operator named. */
 interface ReadRun extends Beginning {
   readonly from: string | undefined;
-  readonly anyway: boolean;
+  readonly force: boolean;
   readonly recorded: readonly Effect[];
   readonly past: Past;
   /** A step. No recorded effect may depend on its failure. Null if the retry needs no such check. */
@@ -87,17 +87,17 @@ type At = Pick<Call<object>, "env" | "by" | "instance">;
 
 export async function readRun(
   { env, by, instance }: At,
-  { from, anyway = false }: { from?: string | undefined; anyway?: boolean | undefined },
+  { from, force = false }: { from?: string | undefined; force?: boolean | undefined },
 ): Promise<ReadRun> {
   const [recorded, past] = await Promise.all([effectsAndFree(env, by, instance.id), pastOf(env, instance)]);
   await assertRecorded(env, instance, recorded, past, from);
   const beginning = await beginningOf(env, instance, past, from);
   // If the code threw the failure that it had caught, no effect depends on the failure, so a new try of the step repeats no effect.
-  const named = anyway || beginning.failed === instance.error?.step ? null : beginning.failed;
+  const named = force || beginning.failed === instance.error?.step ? null : beginning.failed;
   return {
     ...beginning,
     from,
-    anyway,
+    force,
     recorded,
     past,
     named,
@@ -105,10 +105,10 @@ export async function readRun(
   };
 }
 
-/** The change that begins the next run of an instance. `more` is a statement that follows the action's row. */
+/** The change that begins the next run of an instance. `more` is a statement that consequence the action's row. */
 export async function nextRun(
   { env, by, instance, actionId }: At & { readonly actionId: string },
-  { from: asked, anyway, failed, start: from, past, named, again }: ReadRun,
+  { from: asked, force, failed, start: from, past, named, again }: ReadRun,
   more: Part = [],
 ) {
   const { id, status } = instance;
@@ -130,13 +130,13 @@ export async function nextRun(
       told: forgetTold(id, actionId),
       doubts: [leaveDoubts(id, actionId), markInDoubt(id)],
     },
-    detail: { from, run, ...(anyway && { anyway }), ...undone, ...failedBefore(instance) },
+    detail: { from, run, ...(force && { force }), ...undone, ...failedBefore(instance) },
     before: { status, run: instance.run },
     after: { status: "running", run },
   };
 }
 
-function followsFrom(instance: Instance, start: string | null, isForgotten: boolean): string {
+function consequenceFrom(instance: Instance, start: string | null, isForgotten: boolean): string {
   if (instance.undo === "open") return isForgotten ? `${FORGOTTEN}. ${AGAIN}` : "The undo continues at the step that failed.";
   if (instance.undo === "done")
     return `The instance starts from the beginning and repeats the effects that were undone${BEHIND}${FIRST_TIME}`;
@@ -219,7 +219,7 @@ async function whyRefused(env: EngineEnv, instance: Instance, named: string | nu
   const { status } = instance;
   const depends = named === null ? undefined : (await pastOf(env, instance)).history.wentOnFrom(named);
   if (depends !== undefined) {
-    return `"${named}" failed, and the code caught the failure and continued with "${depends}". A retry of "${named}" would execute both. Retry without naming a step; or undo the instance, then retry it; or, if both may happen, send "anyway": true.`;
+    return `"${named}" failed, and the code caught the failure and continued with "${depends}". A retry of "${named}" would execute both. Retry without naming a step; or undo the instance, then retry it; or, if both may happen, send "force": true.`;
   }
   if (RETRYABLE.has(status)) return null;
   if (status === "in_doubt") {

@@ -54,7 +54,7 @@ export const runAgain = instanceAct({
     const effects = await planRun(call, { recorded: await effectsAndFree(env, by, instance.id), start });
     const labels = new Map(effects.map(({ step, item }) => [labelOf(step, item), { step, item, verdict: "runs" as const }]));
     return {
-      follows: `A new instance of ${instance.workflow} starts with the stored payload, under the key "${keyOf(instance, named)}". Its effects happen again, under keys of their own.`,
+      consequence: `A new instance of ${instance.workflow} starts with the stored payload, under the key "${keyOf(instance, named)}". Its effects happen again, under keys of their own.`,
       effects: [...labels.values()],
     };
   },
@@ -93,7 +93,7 @@ export const runAgain = instanceAct({
   bulk: {
     from: ENDED.values,
     runs: true,
-    follows: "Each instance runs once more as a new one, with the same payload: its effects happen again, under keys of their own.",
+    consequence: "Each instance runs once more as a new one, with the same payload: its effects happen again, under keys of their own.",
   },
 });
 

@@ -56,9 +56,9 @@ export const signal = instanceAct({
   },
   async plan({ given: { type } }, { taker: step }) {
     if (step === null)
-      return { follows: `The instance does not wait for ${type} now: the event is kept for this instance until it does.`, effects: [] };
+      return { consequence: `The instance does not wait for ${type} now: the event is kept for this instance until it does.`, effects: [] };
     return {
-      follows: `"${step}" receives the event, and the instance continues after it.`,
+      consequence: `"${step}" receives the event, and the instance continues after it.`,
       effects: [{ step, item: "", verdict: "runs" }],
     };
   },

@@ -60,12 +60,12 @@ export const skip = instanceAct({
       ? await undoEffects(env, by, instance)
       : await planRun(call, { recorded, anew: [instance.error?.step] });
     const from = labelOf(given.step, given.item ?? "");
-    if ("refused" in decision) return { from, follows: `The ${isUndoing ? "undo" : "run"} continues after the step.`, effects: others };
-    const { about, follows } = decision;
+    if ("refused" in decision) return { from, consequence: `The ${isUndoing ? "undo" : "run"} continues after the step.`, effects: others };
+    const { about, consequence } = decision;
     const skipped = { step: about.step, item: about.item, verdict: "skipped" as const };
     const isAbout = ({ step, item }: typeof about) => step === about.step && item === about.item;
     const effects = others.map((one) => (isAbout(one) ? skipped : one));
-    return { from, follows, effects: effects.includes(skipped) ? effects : isUndoing ? [skipped, ...effects] : [...effects, skipped] };
+    return { from, consequence, effects: effects.includes(skipped) ? effects : isUndoing ? [skipped, ...effects] : [...effects, skipped] };
   },
   async change(call, { decision }) {
     const { env, by, instance, actionId, given } = call;
@@ -74,7 +74,7 @@ export const skip = instanceAct({
     if (output === undefined && decision.takesOutput) throw outputMissing();
     const path = () => `${by.tenantId}/${instance.id}/${digest("skipped", crypto.randomUUID())}`;
     const packed = await packOutput(env.PAYLOADS, path, output);
-    const run = await readRun(call, { from: labelOf(step, item), anyway: true });
+    const run = await readRun(call, { from: labelOf(step, item), force: true });
     const { detail, ...next } = await nextRun(call, run, decision.write(packed, actionId));
     return { ...next, detail: { step, item, ...detail }, window: "skip committed, not applied" };
   },
@@ -86,7 +86,7 @@ type Decision = Skip | { readonly refused: string };
 interface Skip {
   /** The effect or read that the run or undo ignores after the skip. */
   readonly about: { readonly step: string; readonly item: string };
-  readonly follows: string;
+  readonly consequence: string;
   /** True if the operator must give an output that replaces the step's output. */
   readonly takesOutput: boolean;
   /** The write that records the operator's decision, after the action's row. */
@@ -129,7 +129,7 @@ async function inRun(env: EngineEnv, instance: Instance, recorded: readonly Effe
     if (!failed.includes(label)) return { refused: `The instance did not fail at "${label}". It failed at: ${names}.` };
   }
   const key = { instanceId: id, step, item, generation: last?.generation ?? 1 };
-  return { about: { step, item }, follows: FOLLOWS, takesOutput: true, write: (given, actionId) => skipEntry(key, given, actionId) };
+  return { about: { step, item }, consequence: FOLLOWS, takesOutput: true, write: (given, actionId) => skipEntry(key, given, actionId) };
 }
 
 function whyNotFailed({ id, status }: Instance): string | null {
@@ -164,7 +164,7 @@ async function inUndo(env: EngineEnv, instance: Instance, recorded: readonly Eff
     }
     const own = { ...key, generation: key.generation + (isOver ? 1 : 0) };
     const write: Skip["write"] = (given, actionId) => skipEntry(own, given, actionId, { ...about, instanceId: id });
-    return { about, follows: takenBackByHand(labelOf(about.step, item)), takesOutput: false, write };
+    return { about, consequence: takenBackByHand(labelOf(about.step, item)), takesOutput: false, write };
   }
   const settled = whyAnswered(last, label);
   if (settled !== null) return { refused: settled };
@@ -179,9 +179,9 @@ async function inUndo(env: EngineEnv, instance: Instance, recorded: readonly Eff
   const isEffect = last !== undefined || cutOff.some((one) => one.label === label) || (await pastOf(env, instance)).unrecorded.has(label);
   // A step that was cut off without a record may be a read. If the operator sends an output, the step counts as a read.
   if (last?.state === "claimed" || (isEffect && output === undefined)) {
-    return { about, follows: leftAlone(label), takesOutput: false, write: (_, actionId) => leaveAlone(key, actionId) };
+    return { about, consequence: leftAlone(label), takesOutput: false, write: (_, actionId) => leaveAlone(key, actionId) };
   }
-  return { about, follows: ANSWERED, takesOutput: true, write: (given, actionId) => skipEntry(key, given, actionId) };
+  return { about, consequence: ANSWERED, takesOutput: true, write: (given, actionId) => skipEntry(key, given, actionId) };
 }
 
 /**

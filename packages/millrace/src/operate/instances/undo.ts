@@ -42,7 +42,7 @@ export const undo = instanceAct({
     const stays = effects.some(({ verdict }) => verdict === "stays") ? HAD_NO_UNDO : "";
     return `${said}${stays}${unknown.length > 0 ? mayStand(unknown) : ""}`;
   },
-  plan: async ({ env, by, instance }) => ({ follows: FOLLOWS, effects: await undoEffects(env, by, instance) }),
+  plan: async ({ env, by, instance }) => ({ consequence: FOLLOWS, effects: await undoEffects(env, by, instance) }),
   async change({ env, by, instance, actionId }) {
     const { id, status } = instance;
     const run = instance.run + 1;
@@ -91,7 +91,7 @@ export async function undoEffects(
     if (last === undefined || (last.state === "failed" && last.updated_at < at)) open.set(label, "unknown");
   }
   const plan = recorded
-    .filter((effect) => effect.undo !== "undo_step" && !effect.taken_back)
+    .filter((effect) => effect.undo !== "undo_step" && !effect.is_undone)
     .map((effect) => ({ label: labelOf(effect.step, effect.item), effect }))
     .toReversed();
   const verdicts = plan.map(({ label, effect }) => {

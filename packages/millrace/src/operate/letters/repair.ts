@@ -68,18 +68,18 @@ async function tryRepair(
     if ((await query(env.DB, noteRepair(id, what))).length > 0) report("warn", what.outcome);
   };
 
-  let mended: unknown;
+  let repaired: unknown;
   let changed: string[];
   try {
     if ("threw" in found) throw found.threw;
-    mended = plainJson(repair.mend(structuredClone(message)));
-    changed = changedPaths(message, mended);
+    repaired = plainJson(repair.fix(structuredClone(message)));
+    changed = changedPaths(message, repaired);
   } catch (error) {
     return leave(tried("failed", [], error));
   }
   let read: Awaited<ReturnType<typeof readAgain>>;
   try {
-    read = await readAgain(env, catalog, { tenantId, scopes: null }, { queue, reason, body: message }, mended);
+    read = await readAgain(env, catalog, { tenantId, scopes: null }, { queue, reason, body: message }, repaired);
   } catch (error) {
     if (isSimulatedDeath(error) || codeOf(error) === undefined || codeOf(error) === "unavailable") throw error;
     return leave(tried("refused", changed, error));

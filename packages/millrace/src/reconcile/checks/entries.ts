@@ -43,7 +43,7 @@ export const entries = (catalog: Catalog | undefined): Check =>
       },
       entries_left: {
         says: "An instance has recorded steps, but its row was removed and left a tombstone.",
-        mend: (env, { what }) =>
+        fix: (env, { what }) =>
           atomically(
             env.DB,
             [removeEntries, removeWaits, removeQuestions].map((remove) => remove(sql`${ofGone([what])}`)),

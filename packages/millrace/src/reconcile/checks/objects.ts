@@ -19,7 +19,7 @@ interface LaneRow {
   key: string;
   depth: number;
   state: string;
-  noted_at: number;
+  recorded_at: number;
   settled: number;
 }
 
@@ -33,7 +33,7 @@ export const lanes = scan<LaneRow, readonly [string, string, string, number]>({
   kinds: {
     lane_row_stale: {
       says: "A lane is listed as blocked, but its object is empty.",
-      async mend(env, { place }) {
+      async fix(env, { place }) {
         const [tenantId, lane, key, notedAt] = JSON.parse(place);
         await query(env.DB, forgetNoted({ tenantId, lane, key }, notedAt));
       },
@@ -42,9 +42,9 @@ export const lanes = scan<LaneRow, readonly [string, string, string, number]>({
   rows: ROWS,
   start: ["", "", "", 0],
   select: ([tenant, lane, key], limit) => sql`
-    SELECT tenant_id, lane, key, depth, state, noted_at, noted_at <= ${now} - ${SETTLED_MS} AS settled FROM millrace_lanes
+    SELECT tenant_id, lane, key, depth, state, recorded_at, recorded_at <= ${now} - ${SETTLED_MS} AS settled FROM millrace_lanes
     WHERE (tenant_id, lane, key) >= (${tenant}, ${lane}, ${key}) ORDER BY tenant_id, lane, key LIMIT ${limit}`,
-  place: ({ tenant_id, lane, key, noted_at }) => [tenant_id, lane, key, noted_at],
+  place: ({ tenant_id, lane, key, recorded_at }) => [tenant_id, lane, key, recorded_at],
   find: async ({ tenant_id, lane, key, depth, state, settled }, env) => {
     if (settled !== 1 || !objectsIn(env, "LANES")) return [];
     const standing = await turnsObjectOf(env, { lane, tenant: tenant_id, key }).stand();
@@ -70,7 +70,7 @@ export const locks = scan<LockRow, readonly [string, string, number]>({
   kinds: {
     lock_without_holder: {
       says: "A lock is listed as held, but its object has no holder with that token.",
-      async mend(env, { place }) {
+      async fix(env, { place }) {
         const [tenantId, name, token] = JSON.parse(place);
         await query(env.DB, unlistLock({ tenantId, name }, token));
       },

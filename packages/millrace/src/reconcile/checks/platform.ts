@@ -37,11 +37,11 @@ export const ends = scan<Row, readonly [number]>({
   kinds: {
     not_failed: {
       says: "An instance has failed or never started by its row, but is running or has ended differently on the platform.",
-      mend: (env, { what }) => query(env.DB, lookAgain([what])),
+      fix: (env, { what }) => query(env.DB, lookAgain([what])),
     },
     run_left_standing: {
       says: "An instance is complete by its row, but is running on the platform.",
-      mend: (env, { what }) => wake(env, what),
+      fix: (env, { what }) => wake(env, what),
     },
     ended_otherwise: {
       says: "An instance has ended by its row, but is running on the platform; or it has another end there.",

@@ -26,11 +26,11 @@ export const instances = scan<InstanceRow, readonly [number]>({
   kinds: {
     unwatched: {
       says: "An instance is in progress, but has no time for its next keeper check.",
-      mend: (env, { what }) => query(env.DB, watchLost([what])),
+      fix: (env, { what }) => query(env.DB, watchLost([what])),
     },
     in_doubt_without_doubt: {
       says: "An instance is in doubt, but none of its effects has an unknown outcome.",
-      mend: (env, { what }) => wakeFromDoubt(env, what),
+      fix: (env, { what }) => wakeFromDoubt(env, what),
     },
     dead_without_letter: { says: "An instance never started because its message was refused, and no open dead letter holds that message." },
     beside_tombstone: { says: "An instance has a row, and a tombstone that says its row was removed." },
@@ -78,7 +78,7 @@ export const doubts = scan<DoubtRow, readonly [number, string]>({
   kinds: {
     doubt_unseen: {
       says: "An effect has an unknown outcome, but the status of its instance is not in_doubt.",
-      mend: (env, { what }) => query(env.DB, markInDoubt(what)),
+      fix: (env, { what }) => query(env.DB, markInDoubt(what)),
     },
   },
   rows: 250,

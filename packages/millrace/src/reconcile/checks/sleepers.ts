@@ -34,11 +34,11 @@ export const sleepers = scan<Row, readonly [number, number]>({
   kinds: {
     event_untold: {
       says: "An instance was not notified of the event that is assigned to its wait.",
-      mend: (env, { what }) => query(env.DB, lookAgain([what])),
+      fix: (env, { what }) => query(env.DB, lookAgain([what])),
     },
     event_unassigned: {
       says: "An instance waits for an event that has arrived, but is not assigned to its wait.",
-      mend: (env, { what }) => takeWhatFits(env, what),
+      fix: (env, { what }) => takeWhatFits(env, what),
     },
     wait_overdue: { says: "An instance waits for an event, but its time limit passed long ago." },
   },

@@ -60,7 +60,7 @@ export function recordOutcome(attempt: Attempt, outcome: Recorded): RowStatement
 
 /**
  * Maximum count of characters in the copies of messages that an entry stores for operators. If the messages exceed the limit, the entry
- * stores only envelopes up to the limit, and the count of omitted messages by type (`left_out`). The outbox contains every message in full.
+ * stores only envelopes up to the limit, and the count of omitted messages by type (`omitted`). The outbox contains every message in full.
  */
 const MAX_COPIED_CHARACTERS = 250_000;
 
@@ -80,7 +80,7 @@ function leftOut(envelopes: readonly string[]): string[] {
     const { message_type } = JSON.parse(envelope) as { message_type: string };
     counts.set(message_type, (counts.get(message_type) ?? 0) + 1);
   }
-  return [...counts].map(([message_type, left_out]) => JSON.stringify({ message_type, left_out }));
+  return [...counts].map(([message_type, omitted]) => JSON.stringify({ message_type, omitted }));
 }
 
 function withoutPayload(body: string): string {

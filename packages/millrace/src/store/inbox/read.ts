@@ -38,7 +38,7 @@ export function selectEntries(instanceId: string): Statement {
 /** Selects all entries of an instance with outputs of at most `most` characters; the newest generation of each key comes last. */
 export function selectWhole(instanceId: string, most: number): Statement {
   return sql`
-    SELECT ${SEEN}, updated_at, class, iif(length(output) <= ${most}, output, NULL) AS output, length(output) > ${most} AS left_out
+    SELECT ${SEEN}, updated_at, class, iif(length(output) <= ${most}, output, NULL) AS output, length(output) > ${most} AS omitted
     FROM millrace_inbox WHERE instance_id = ${instanceId} ORDER BY generation`;
 }
 

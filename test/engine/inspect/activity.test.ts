@@ -114,18 +114,18 @@ it("a filter by activity returns exactly the instances that show that activity",
   const ids = async (query: string) =>
     (await caller.get(`/v1/instances?${query}`)).body.items.map(({ id }: { id: string }) => id) as string[];
   await until(
-    () => Promise.all(["retrying", "sleeping", "waiting"].map((one) => ids(`standing=${one}`))),
+    () => Promise.all(["retrying", "sleeping", "waiting"].map((one) => ids(`activity=${one}`))),
     (found) => found.flat().length === 3,
   );
-  expect(await ids("standing=retrying")).toEqual([fails]);
-  expect(await ids("standing=sleeping")).toEqual([sleeps]);
-  expect(await ids("standing=waiting")).toEqual([asks]);
+  expect(await ids("activity=retrying")).toEqual([fails]);
+  expect(await ids("activity=sleeping")).toEqual([sleeps]);
+  expect(await ids("activity=waiting")).toEqual([asks]);
   const shown = (await caller.get("/v1/instances")).body.items as Record<string, unknown[]>[];
   const saying = (says: (one: Record<string, unknown[]>) => unknown) => shown.filter(says).map(({ id }) => id);
   expect(saying(({ retrying }) => retrying)).toEqual([fails]);
   expect(saying(({ sleeping }) => sleeping)).toEqual([sleeps]);
   expect(saying(({ waiting_for }) => waiting_for?.length)).toEqual([asks]);
-  expect(await ids("standing=waiting&status=complete")).toEqual([]);
+  expect(await ids("activity=waiting&status=complete")).toEqual([]);
 });
 
 it("steps that the platform has deleted are shown from the records of their effects", async () => {

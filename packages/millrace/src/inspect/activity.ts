@@ -5,16 +5,16 @@ import { pauseOf } from "../store/pauses.ts";
 import type { StepRecord } from "./history.ts";
 import { type Instance, IS_WAITING } from "./instance-row.ts";
 
-type Standing = Pick<Instance, "retrying" | "sleeping">;
+type Now = Pick<Instance, "retrying" | "sleeping">;
 
-export const STANDINGS = ["delayed", "held", "retrying", "sleeping", "waiting"] as const;
-export type StandingName = (typeof STANDINGS)[number];
+export const ACTIVITIES = ["delayed", "held", "retrying", "sleeping", "waiting"] as const;
+export type Activity = (typeof ACTIVITIES)[number];
 
 const IS_RETRYING = fragment(`(status IN ${ON_ITS_WAY.fragment} AND (
   SELECT iif(state = 'claimed', error, NULL) FROM millrace_inbox
     WHERE instance_id = millrace_instances.id ORDER BY updated_at DESC LIMIT 1) IS NOT NULL)`);
 
-const STANDS: Readonly<Record<StandingName, Statement>> = {
+const CONDITIONS: Readonly<Record<Activity, Statement>> = {
   delayed: sql`AND status = 'accepted' AND due_at > ${now}`,
   held: sql`AND status IN ${UNSEEN} AND (${WAITS_FOR_SLOT} OR ${pauseOf("1")} IS NOT NULL)`,
   retrying: sql`AND ${IS_RETRYING}`,
@@ -22,15 +22,15 @@ const STANDS: Readonly<Record<StandingName, Statement>> = {
   waiting: sql`AND status IN ${ON_ITS_WAY} AND ${IS_WAITING}`,
 };
 
-export function andStands(standing: StandingName | undefined): Statement {
-  return standing === undefined ? sql`` : STANDS[standing];
+export function andActivity(activity: Activity | undefined): Statement {
+  return activity === undefined ? sql`` : CONDITIONS[activity];
 }
 
 /**
  * The activity of an instance according to the platform's history. If several steps are being retried, the result contains the step that
  * continues first. If several sleeps run, the result contains the sleep that ends first.
  */
-export function standingIn(steps: readonly StepRecord[]): Standing {
+export function activityIn(steps: readonly StepRecord[]): Now {
   const retrying = first(
     steps.flatMap((step) => retryOf(step)),
     ({ at }) => at,
