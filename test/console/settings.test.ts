@@ -37,7 +37,7 @@ it("a schedule is created, run and paused, each with a reason; its results are s
     await page.locator(".told").getByText(said).waitFor();
   }
   await page.getByText("Command and runs").click();
-  await page.getByText("by hand").first().waitFor();
+  await page.getByText("manual").first().waitFor();
   await expectFit(page, "settings-schedules");
   const { items } = await ada.ask<{ items: { state: string }[] }>("GET", "/v1/schedules");
   expect(items).toMatchObject([{ state: "paused" }]);
