@@ -1,7 +1,7 @@
-import { upstreamRefused } from "millrace";
+import { notRetryable, upstreamRefused } from "millrace";
 import { describe, expect, it } from "vitest";
 import { reaches, rows, statusOf } from "../harness.ts";
-import { errorOf, held, restartLab, runLab } from "../lab.ts";
+import { errorOf, held, outputOf, restartLab, runLab } from "../lab.ts";
 import { effect, ended, failed, ONCE, resolve, retry } from "../operate/operating.ts";
 import { refuse } from "./refuse.ts";
 
@@ -233,4 +233,19 @@ describe("The branch that code takes after an error it caught", () => {
     world.card = true;
     await expect(retry(instanceId, { from: "card" })).rejects.toMatchObject({ code: "invalid_transition" });
   });
+});
+
+it.each(["constructor", "toString", "__proto__"])("a step may be named %s, like a property of every object", async (named) => {
+  const state = { isBroken: true };
+  const { instanceId } = await runLab(async ({ step }) => {
+    const heard = await step.commit(named as never, () => ({ output: 7 }));
+    await step.commit("after it", () => ({}));
+    await step.read("mended", () => (state.isBroken ? Promise.reject(notRetryable("Broken.")) : 1));
+    return heard;
+  });
+  await failed(instanceId);
+  state.isBroken = false;
+  await retry(instanceId);
+  expect(await ended(instanceId)).toBe("complete");
+  expect(await outputOf(instanceId)).toBe(7);
 });

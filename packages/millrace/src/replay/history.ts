@@ -206,7 +206,7 @@ function inParts(entries: readonly Seen[], left: Readonly<Record<string, LeftBeh
     for (const mark of marks) {
       const [name, failed] = [String(mark), typeof mark !== "string"];
       const known = log[last?.count ?? 0];
-      const error = errors[name];
+      const error = failed ? errors[name] : undefined;
       const isCleared = failed && position < (left[name]?.upTo ?? 0) && !failsAgain(left[name], error);
       const isKnown = known?.before === last && known?.label === name && known.failed === failed && known.isCleared === isCleared;
       last = isKnown ? known : { label: name, failed, error, isCleared, before: last, count: (last?.count ?? 0) + 1 };
