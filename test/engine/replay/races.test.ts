@@ -1,11 +1,26 @@
-import { defineStep, type Steps } from "millrace";
+import { defineStep, notRetryable, type Steps } from "millrace";
 import { instances } from "millrace/operate";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
+import type { EntryKey } from "../../../packages/millrace/src/contract/ids.ts";
 import type { Done } from "../../../packages/millrace/src/guard/step.ts";
 import { recorderOf } from "../../../packages/millrace/src/recorder/client.ts";
 import { expireLeases, fresh, keeperRound, operator, pauseAt, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { held, LAB, outputOf, platformReaches, restartLab, runLab } from "../lab.ts";
 import { recorded, retried, world } from "./world.ts";
+
+/** Records a commit after the read "a", as another replay of the instance would. */
+async function recordAsAnother(key: EntryKey): Promise<void> {
+  const { instanceId } = key;
+  const [{ position } = { position: 0 }] = await rows<{ position: number }>(
+    "SELECT coalesce(max(position), -1) + 1 AS position FROM millrace_inbox WHERE instance_id = ?1",
+    instanceId,
+  );
+  const { readAt } = await recorderOf(probeEnv, instanceId).history(instanceId);
+  const other = { key, position, after: '[0,"a"]', caught: null, replay: "aaaaaaaa", readAt: readAt + 1, token: "aaaaaaaa", epoch: 1 };
+  const attempt = { ...other, class: "commit", saysItRuns: false } as const;
+  const outcome = { output: null, outputRef: null, statements: [], messages: [], error: null };
+  expect(await recorderOf(probeEnv, instanceId).record(attempt, outcome)).toMatchObject({ mine: true });
+}
 
 describe("Races of parallel branches", () => {
   it("W25 a race has the same winner in every later replay, although its loser has finished and is read sooner", async () => {
@@ -138,11 +153,7 @@ describe("Races of parallel branches", () => {
       { name },
     );
     await until(async () => pause.reached(), Boolean);
-    const key = { instanceId, step: "won by a", item: "", generation: 1 };
-    const other = { key, position: 0, after: '[0,"a"]', caught: null, replay: "aaaaaaaa", readAt: 0, token: "aaaaaaaa", epoch: 1 };
-    const attempt = { ...other, class: "commit", saysItRuns: false } as const;
-    const outcome = { output: null, outputRef: null, statements: [], messages: [], error: null };
-    expect(await recorderOf(probeEnv, instanceId).record(attempt, outcome)).toMatchObject({ mine: true });
+    await recordAsAnother({ instanceId, step: "won by a", item: "", generation: 1 });
     pause.release();
     open = "a, b";
     await until(
@@ -152,6 +163,60 @@ describe("Races of parallel branches", () => {
     expect([await outputOf(instanceId), done]).toEqual(["a", ["after a"]]);
     const steps = await rows("SELECT step FROM millrace_inbox WHERE instance_id = ?1 ORDER BY position", instanceId);
     expect(steps).toEqual([{ step: "won by a" }, { step: "after a" }]);
+  });
+
+  it("W25 W18 a replay ends when another replay has repeated an undone effect after another winner of a race", async () => {
+    const { done, act } = world();
+    const name = fresh("lab");
+    let open = "a";
+    const read = (step: Steps, which: string) => step.read(which as never, () => held(() => open.includes(which)).then(() => which));
+    const { instanceId } = await runLab(
+      async ({ step }) => {
+        const first = await Promise.race([read(step, "a"), read(step, "b")]);
+        await step.commit(`won by ${first}` as never, () => ({}), { undo: () => ({}) });
+        await act(step, `after ${first}`);
+        return first;
+      },
+      { name },
+    );
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await platformReaches(instanceId, "complete");
+    open = "a, b";
+    await instances.act(probeEnv, operator, "undo", instanceId, { reason: "called off" });
+    expect(await reaches(instanceId, "terminated")).toBe("terminated");
+    [open, done.length] = ["b", 0];
+    const pause = pauseAt("W06 about to record", name);
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "again" });
+    await until(async () => pause.reached(), Boolean);
+    await recordAsAnother({ instanceId, step: "won by a", item: "", generation: 2 });
+    pause.release();
+    open = "a, b";
+    await until(
+      () => keeperRound().then(() => statusOf(instanceId)),
+      (status) => status === "complete" || status === "errored",
+    );
+    expect([await outputOf(instanceId), done]).toEqual(["a", ["after a"]]);
+  });
+
+  it("W25 a race keeps its winner when the winner's branch does other work between two reads, and the loser is read meanwhile", async () => {
+    const { done, act } = world();
+    const state = { isLate: false, isBroken: true };
+    const winners: unknown[] = [];
+    const { instanceId } = await runLab(async ({ step }) => {
+      const winner = step
+        .read("first", async () => 1)
+        .then(() => scheduler.wait(50))
+        .then(() => step.read("second", async () => "winner"));
+      winners.push(await Promise.race([winner, step.read("loser", () => held(() => state.isLate).then(() => "loser"))]));
+      await act(step, `after ${winners.at(-1)}`);
+      state.isLate = true;
+      await step.read("wait for loser", () => scheduler.wait(50));
+      await step.read("mended", () => (state.isBroken ? Promise.reject(notRetryable("Broken.")) : 1));
+    });
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    state.isBroken = false;
+    expect(await retried(instanceId)).toBe("complete");
+    expect([winners, done]).toEqual([["winner", "winner"], ["after winner"]]);
   });
 
   it("W25 a race with a loser that never finishes can end, be restarted and be undone", async () => {

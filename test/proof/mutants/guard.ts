@@ -131,6 +131,18 @@ export const GUARD = mutantsOf("guard", {
     // In local workerd a replay ends with its process, so that no program has two replays of one run.
     killedBy: "test/engine/replay/races.test.ts",
   },
+  "a replay continues after another replay's record in an entry that an undo left": {
+    file: "packages/millrace/src/replay/history.ts",
+    find: "read.map(({ position }) => position)",
+    put: "read.map(({ position }) => position).concat(this.#pasts.filter(({ generation }) => generation > 1).map(({ position }) => position))",
+    killedBy: "test/engine/replay/races.test.ts",
+  },
+  "a result does not wait until the code calls the step whose result came before": {
+    file: "packages/millrace/src/replay/history.ts",
+    find: "if (!hasComeOut(replay, link)) return link.label;",
+    put: "if (!hasComeOut(replay, link)) return undefined;",
+    killedBy: "test/engine/replay/races.test.ts",
+  },
   "the code receives step results in the order of this replay": {
     file: "packages/millrace/src/replay/course.ts",
     find: "return index >= 0 ? index : this.#held.length;",

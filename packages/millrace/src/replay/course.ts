@@ -237,7 +237,9 @@ export class Course implements Progress {
   }
 
   #turnOf(settlement: Settlement): Promise<void> | undefined {
-    if (this.#underWay.size === 1 && !this.#telling) {
+    const { label } = settlement;
+    const [next = label] = this.#expected;
+    if (this.#underWay.size === 1 && !this.#telling && next === label) {
       this.#tell(settlement);
       return undefined;
     }
@@ -251,6 +253,7 @@ export class Course implements Progress {
     this.#underWay.delete(settlement.label);
     this.#failed.set(settlement.label, settlement.failure !== undefined);
     this.#settled.push(settlement);
+    while (this.#expected[0] !== undefined && this.#failed.has(this.#expected[0])) this.#expected.shift();
     this.#beyond ||= this.#underWay.size === 0 && this.#anew.has(settlement.label);
   }
 
@@ -271,8 +274,9 @@ export class Course implements Progress {
   /** Waits, for at most `NAMING_MS`, until the code calls the step that the code of the earlier replay called before the next result. */
   async #untilNamed(): Promise<void> {
     const startedAt = Date.now();
-    for (let missed = this.missed(); missed !== undefined && !this.#unnamed.has(missed); missed = this.missed()) {
-      if (Date.now() - startedAt > NAMING_MS) this.#unnamed.add(missed);
+    const uncalled = () => this.#history?.uncalledBy(this, this.#unnamed);
+    for (let next = uncalled(); next !== undefined; next = uncalled()) {
+      if (Date.now() - startedAt > NAMING_MS) this.#unnamed.add(next);
       else await scheduler.wait(20);
     }
   }
@@ -282,7 +286,6 @@ export class Course implements Progress {
    * after the last held result.
    */
   #nextHeld(): number {
-    while (this.#expected[0] !== undefined && this.#failed.has(this.#expected[0])) this.#expected.shift();
     // A step that the code has not called yet keeps its position, because the order may combine runs that called the step at different
     // times.
     const next = this.#expected.find((label) => this.#underWay.has(label));

@@ -142,8 +142,9 @@ export class History {
 
   /** True if another replay has recorded an effect, since the entries `read`, after results in another order than `settled`. */
   contradicts(settled: readonly Settlement[], read: readonly Seen[], replay: string): boolean {
-    const known = new Set(read.map(({ step, item, generation }) => `${generation} ${labelOf(step, item)}`));
-    const isNew = ({ label, generation, token }: Past) => !known.has(`${generation} ${label}`) && !token.startsWith(replay);
+    const known = new Set(read.map(({ position }) => position));
+    // Each write of a replay gives an entry a new position, also an entry that an undo or a lost claim has left for it.
+    const isNew = ({ position, token }: Past) => !known.has(position) && !token.startsWith(replay);
     const others = this.#pasts.filter((past) => isNew(past) && mayHaveHappened(past));
     return linksOf(others).some(({ label, failed, count }) => {
       const own = settled[count - 1];
@@ -158,22 +159,32 @@ export class History {
   missedBy(replay: Progress, inDoubt: boolean): string | undefined {
     for (const [label, step] of this.#newest) {
       const isSettled = step.state === "done" || step.state === "confirmed";
-      if (!replay.hasBegun(label) && !(inDoubt && isSettled) && this.#isDue(step, replay)) return label;
+      if (!replay.hasBegun(label) && !(inDoubt && isSettled) && this.#nextTo(step, replay) === label) return label;
+    }
+    return undefined;
+  }
+
+  /** Like `missedBy`, but also a step without a record whose result a recorded step followed, and no step of `except`. */
+  uncalledBy(replay: Progress, except: ReadonlySet<string>): string | undefined {
+    for (const step of this.#newest.values()) {
+      const next = this.#nextTo(step, replay);
+      if (next !== undefined && !replay.hasBegun(next) && !except.has(next)) return next;
     }
     return undefined;
   }
 
   /**
-   * True for an effect if all steps that had settled before it in an earlier replay have settled in this replay. False after a failure
-   * that a retry has cleared, because the code may take another path.
+   * The first step that has not settled in this replay, of the steps that had settled before an effect in an earlier replay. If all have
+   * settled, the effect's own step. Undefined after a failure that a retry has cleared, because the code may take another path.
    */
-  #isDue({ state, isWhole, last }: Past, replay: Progress): boolean {
-    if (!HAPPENED.has(state) || !isWhole) return false;
+  #nextTo({ label, state, isWhole, last }: Past, replay: Progress): string | undefined {
+    if (!HAPPENED.has(state) || !isWhole) return undefined;
     for (const link of linksTo(last, this.#due)) {
-      if (!hasComeOut(replay, link) || link.isCleared) return false;
+      if (link.isCleared) return undefined;
+      if (!hasComeOut(replay, link)) return link.label;
       this.#due.add(link);
     }
-    return true;
+    return label;
   }
 }
 
