@@ -49,6 +49,9 @@ interface Past {
   readonly isWhole: boolean;
 }
 
+/** A result that the code receives, or an effect that the code begins. */
+type Next = (Link & { readonly state?: undefined }) | Past;
+
 export interface Progress {
   hasBegun(label: string): boolean;
   hasSettled(label: string, failed: boolean): boolean;
@@ -65,10 +68,12 @@ export class History {
   /** The start of the log that every later replay receives too, because an effect that certainly happened followed it. */
   readonly log: readonly Link[];
   readonly #pasts: readonly Past[];
-  readonly #newest: ReadonlyMap<string, Past>;
   readonly #caught = new Map<string, Caught>();
   readonly #over = new Set<string>();
-  readonly #due = new Set<Link>();
+  /** The effects that may have happened, and the results before these effects, by the result before each. */
+  readonly #following: ReadonlyMap<Next | undefined, readonly Next[]>;
+  /** The results and effects that come next, because this replay has received all results before them. */
+  readonly #next: Set<Next>;
   readonly #open = new Map<string, number>();
 
   constructor(
@@ -81,7 +86,8 @@ export class History {
     }
     const { log, pasts, begun, newest } = inParts(entries, left);
     this.#pasts = pasts;
-    this.#newest = newest;
+    this.#following = followingOf([...newest.values()].filter(({ state, isWhole }) => HAPPENED.has(state) && isWhole));
+    this.#next = new Set(this.#following.get(undefined));
     const order = new Set<string>();
     const current = [...newest.values()];
     // A later entry has followed the order of earlier entries, and contains more steps.
@@ -157,34 +163,28 @@ export class History {
    * whose effect may have happened, and whose outcome neither an attempt nor an operator has recorded.
    */
   missedBy(replay: Progress, inDoubt: boolean): string | undefined {
-    for (const [label, step] of this.#newest) {
-      const isSettled = step.state === "done" || step.state === "confirmed";
-      if (!replay.hasBegun(label) && !(inDoubt && isSettled) && this.#nextTo(step, replay) === label) return label;
+    for (const next of this.#uncalled(replay)) {
+      const isSettled = next.state === "done" || next.state === "confirmed";
+      if (next.state !== undefined && !(inDoubt && isSettled)) return next.label;
     }
     return undefined;
   }
 
   /** Like `missedBy`, but also a step without a record whose result a recorded step followed, and no step of `except`. */
   uncalledBy(replay: Progress, except: ReadonlySet<string>): string | undefined {
-    for (const step of this.#newest.values()) {
-      const next = this.#nextTo(step, replay);
-      if (next !== undefined && !replay.hasBegun(next) && !except.has(next)) return next;
-    }
+    for (const { label } of this.#uncalled(replay)) if (!except.has(label)) return label;
     return undefined;
   }
 
-  /**
-   * The first step that has not settled in this replay, of the steps that had settled before an effect in an earlier replay. If all have
-   * settled, the effect's own step. Undefined after a failure that a retry has cleared, because the code may take another path.
-   */
-  #nextTo({ label, state, isWhole, last }: Past, replay: Progress): string | undefined {
-    if (!HAPPENED.has(state) || !isWhole) return undefined;
-    for (const link of linksTo(last, this.#due)) {
-      if (link.isCleared) return undefined;
-      if (!hasComeOut(replay, link)) return link.label;
-      this.#due.add(link);
+  /** The steps that deterministic code would have called by now, and that the code has not called. */
+  *#uncalled(replay: Progress): Generator<Next> {
+    for (const next of this.#next) {
+      const isOver = "state" in next ? replay.hasBegun(next.label) : hasComeOut(replay, next);
+      if (isOver) {
+        this.#next.delete(next);
+        for (const one of this.#following.get(next) ?? []) this.#next.add(one);
+      } else if (!replay.hasBegun(next.label)) yield next;
     }
-    return label;
   }
 }
 
@@ -237,6 +237,12 @@ function inParts(entries: readonly Seen[], left: Readonly<Record<string, LeftBeh
 /** True if a step that was attempted again failed with the same error as before. */
 function failsAgain(now: LeftBehind | undefined, before: Caught | undefined): boolean {
   return now !== undefined && !("open" in now) && now.name === before?.name && now.message === before.message;
+}
+
+/** No result follows a failure that a retry has cleared, because the code may take another path. */
+function followingOf(pasts: readonly Past[]): ReadonlyMap<Next | undefined, readonly Next[]> {
+  const links = linksOf(pasts).filter(({ isCleared }) => !isCleared);
+  return Map.groupBy<Next | undefined, Next>([...links, ...pasts], (next) => ("last" in next ? next.last : next.before));
 }
 
 /** The steps that had settled before these steps began, each once. */
