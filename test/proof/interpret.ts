@@ -136,7 +136,9 @@ class Pass {
     );
   }
 
-  #take(leaf: Leaf, place: Place): Promise<void> {
+  async #take(leaf: Leaf, place: Place): Promise<void> {
+    // Code also does other work between two steps, which takes a different time in each replay.
+    if (Math.random() < 0.2) await scheduler.wait(Math.random() * 30);
     switch (leaf.do) {
       case "commit":
         return this.#commit(leaf, place);
