@@ -235,6 +235,22 @@ describe("Races of parallel branches", () => {
     ]);
   });
 
+  it("W25 an undo does not wait for a read that lost a race and never finishes", async () => {
+    const { done, back, act } = world();
+    const { instanceId } = await runLab(async ({ step }) => {
+      await Promise.race([act(step, "winner"), step.read("for ever", () => held(() => back.length > 1))]);
+      await act(step, "behind");
+    });
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await platformReaches(instanceId, "complete");
+    await instances.act(probeEnv, operator, "undo", instanceId, { reason: "called off" });
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    expect([done, back]).toEqual([
+      ["winner", "behind"],
+      ["behind", "winner"],
+    ]);
+  });
+
   it("W25 I3 an effect of a race's loser that a crash interrupted is repeated, recorded and can be undone; the loser begins no later step", async () => {
     const { done, back, waits, chain, act } = world();
     const name = fresh("lab");

@@ -72,8 +72,9 @@ export class Undoing implements Taking {
       this.#hasMetAll.resolve(undefined);
       return endOfRecord(step);
     };
-    return this.#track(() =>
-      this.#replay.take(step, found).catch((error) => (inbox.wasOver(step.label) ? this.#break(error) : Promise.reject(error))),
+    return this.#track(
+      () => this.#replay.take(step, found).catch((error) => (inbox.wasOver(step.label) ? this.#break(error) : Promise.reject(error))),
+      this.#hasMetAll.promise,
     );
   }
 
@@ -157,12 +158,14 @@ export class Undoing implements Taking {
     );
   }
 
-  #track<T>(step: () => Promise<T>): Promise<T> {
-    const tracked = step();
+  /** `enough`: the undo does not wait for the step after this promise has resolved. */
+  #track<T>(step: () => Promise<T>, enough?: Promise<undefined>): Promise<T> {
+    const taken = step();
+    const tracked = enough ? Promise.race([taken, enough]) : taken;
     this.#underWay.add(tracked);
     const release = () => void this.#underWay.delete(tracked);
     tracked.then(release, release);
-    return tracked;
+    return taken;
   }
 
   async #recorded<Output>(step: StepCall, effect?: Unsettled): Promise<Output> {
@@ -192,14 +195,19 @@ export class Undoing implements Taking {
 
   /** True for a read if no later step is recorded or open. */
   async #isBehindAll(step: StepCall): Promise<boolean> {
+    const { inbox } = this.#replay;
+    await this.#orAbort(step, () => inbox.entries());
+    return !inbox.wasOver(step.label) && this.#orAbort(step, () => this.#meetsAll());
+  }
+
+  /** True if the code has called all recorded and all open steps. */
+  async #meetsAll(): Promise<boolean> {
     const { inbox, course } = this.#replay;
-    const entries = await this.#orAbort(step, () => inbox.entries());
-    if (inbox.wasOver(step.label)) return false;
+    const entries = await inbox.entries();
     const recorded = entries.filter(({ position }) => position >= 0).map(({ step: name, item }) => labelOf(name, item));
     const isMet = (label: string) => course.hasBegun(label);
     if (!recorded.every(isMet) || !Object.keys(inbox.history?.left ?? {}).every(isMet)) return false;
-    const cutOff = await this.#orAbort(step, () => this.#leftOpen.cutOff());
-    return [...cutOff].every(isMet);
+    return [...(await this.#leftOpen.cutOff())].every(isMet);
   }
 
   /** Finds an undoable effect that happened or may have happened, and that the code did not reach. */
@@ -239,10 +247,11 @@ export class Undoing implements Taking {
     return error;
   }
 
-  /** Waits until no branch of the code is active. A branch continues within milliseconds after its step. */
+  /** Waits until no branch of the code is active. A branch continues within milliseconds after its step. A read may hang. */
   async #untilIdle(ms = 1): Promise<void> {
     do {
-      await Promise.allSettled(this.#underWay);
+      await Promise.race([Promise.allSettled(this.#underWay), scheduler.wait(POLL_MS)]);
+      if (await this.#meetsAll().catch(() => false)) this.#hasMetAll.resolve(undefined);
       await scheduler.wait(ms);
     } while (this.#underWay.size > 0);
   }
@@ -267,6 +276,9 @@ export class Undoing implements Taking {
     throw error;
   }
 }
+
+/** Interval at which the undo checks if it has still to wait for a read. */
+const POLL_MS = 100;
 
 function unlessNothingCame(error: unknown): void {
   if (!(error instanceof EndOfRecord)) throw error;
