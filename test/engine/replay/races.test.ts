@@ -4,8 +4,9 @@ import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { EntryKey } from "../../../packages/millrace/src/contract/ids.ts";
 import type { Done } from "../../../packages/millrace/src/guard/step.ts";
 import { recorderOf } from "../../../packages/millrace/src/recorder/client.ts";
+import { NAMING_MS } from "../../../packages/millrace/src/replay/course.ts";
 import { expireLeases, fresh, keeperRound, operator, pauseAt, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
-import { held, LAB, outputOf, platformReaches, restartLab, runLab } from "../lab.ts";
+import { errorOf, held, LAB, outputOf, platformReaches, restartLab, runLab } from "../lab.ts";
 import { recorded, retried, world } from "./world.ts";
 
 /** Records a commit after the read "a", as another replay of the instance would. */
@@ -198,25 +199,32 @@ describe("Races of parallel branches", () => {
     expect([await outputOf(instanceId), done]).toEqual(["a", ["after a"]]);
   });
 
-  it("W25 a race keeps its winner when the winner's branch does other work between two reads, and the loser is read meanwhile", async () => {
+  it.each([
+    [50, "a race keeps its winner when the winner's branch does other work between two reads, and the loser is read meanwhile"],
+    [3000, "a run fails with nondeterministic_steps when a race would get another winner, because the winner's branch calls its step late"],
+  ])("W25 after %i ms, %s", async (lateMs) => {
     const { done, act } = world();
-    const state = { isLate: false, isBroken: true };
-    const winners: unknown[] = [];
+    const state = { isRead: false, isBroken: true, workMs: 50 };
     const { instanceId } = await runLab(async ({ step }) => {
-      const winner = step
+      const branch = step
         .read("first", async () => 1)
-        .then(() => scheduler.wait(50))
+        .then(() => scheduler.wait(state.workMs))
         .then(() => step.read("second", async () => "winner"));
-      winners.push(await Promise.race([winner, step.read("loser", () => held(() => state.isLate).then(() => "loser"))]));
-      await act(step, `after ${winners.at(-1)}`);
-      state.isLate = true;
+      const winner = await Promise.race([branch, step.read("loser", () => held(() => state.isRead).then(() => "loser"))]);
+      await act(step, `after ${winner}`);
+      state.isRead = true;
       await step.read("wait for loser", () => scheduler.wait(50));
       await step.read("mended", () => (state.isBroken ? Promise.reject(notRetryable("Broken.")) : 1));
     });
     expect(await reaches(instanceId, "errored")).toBe("errored");
-    state.isBroken = false;
+    Object.assign(state, { isBroken: false, workMs: lateMs });
+    if (lateMs > NAMING_MS) {
+      expect(await retried(instanceId)).toBe("errored");
+      expect(await errorOf(instanceId)).toMatchObject({ code: "nondeterministic_steps", step: "after loser" });
+      state.workMs = 50;
+    }
     expect(await retried(instanceId)).toBe("complete");
-    expect([winners, done]).toEqual([["winner", "winner"], ["after winner"]]);
+    expect(done).toEqual(["after winner"]);
   });
 
   it("W25 a race with a loser that never finishes can end, be restarted and be undone", async () => {

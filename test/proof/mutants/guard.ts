@@ -139,8 +139,8 @@ export const GUARD = mutantsOf("guard", {
   },
   "a result does not wait until the code calls the step whose result came before": {
     file: "packages/millrace/src/replay/history.ts",
-    find: "for (const { label } of this.#uncalled(replay)) if (!except.has(label)) return label;",
-    put: "for (const { label, state } of this.#uncalled(replay)) if (state !== undefined && !except.has(label)) return label;",
+    find: "for (const { label } of this.#uncalled(replay)) if (!replay.isSkipped(label)) return label;",
+    put: "for (const { label, state } of this.#uncalled(replay)) if (state !== undefined && !replay.isSkipped(label)) return label;",
     killedBy: "test/engine/replay/races.test.ts",
   },
   "the code receives step results in the order of this replay": {

@@ -51,6 +51,10 @@ export class Course implements Progress {
     return this.#failed.get(label) === failed;
   }
 
+  isSkipped(label: string): boolean {
+    return this.#unnamed.has(label);
+  }
+
   /** The step whose result the code received last, if this step failed and the code has called no step since. Otherwise undefined. */
   get lastFailed(): string | undefined {
     const heard = this.#heardAtEnd ?? this.#settled.length;
@@ -274,7 +278,7 @@ export class Course implements Progress {
   /** Waits, for at most `NAMING_MS`, until the code calls the step that the code of the earlier replay called before the next result. */
   async #untilNamed(): Promise<void> {
     const startedAt = Date.now();
-    const uncalled = () => this.#history?.uncalledBy(this, this.#unnamed);
+    const uncalled = () => this.#history?.uncalledBy(this);
     for (let next = uncalled(); next !== undefined; next = uncalled()) {
       if (Date.now() - startedAt > NAMING_MS) this.#unnamed.add(next);
       else await scheduler.wait(20);

@@ -55,6 +55,8 @@ type Next = (Link & { readonly state?: undefined }) | Past;
 export interface Progress {
   hasBegun(label: string): boolean;
   hasSettled(label: string, failed: boolean): boolean;
+  /** True for a step that the code did not call in time. */
+  isSkipped(label: string): boolean;
 }
 
 /**
@@ -170,16 +172,16 @@ export class History {
     return undefined;
   }
 
-  /** Like `missedBy`, but also a step without a record whose result a recorded step followed, and no step of `except`. */
-  uncalledBy(replay: Progress, except: ReadonlySet<string>): string | undefined {
-    for (const { label } of this.#uncalled(replay)) if (!except.has(label)) return label;
+  /** Like `missedBy`, but also a step without a record whose result a recorded step followed, and no skipped step. */
+  uncalledBy(replay: Progress): string | undefined {
+    for (const { label } of this.#uncalled(replay)) if (!replay.isSkipped(label)) return label;
     return undefined;
   }
 
   /** The steps that deterministic code would have called by now, and that the code has not called. */
   *#uncalled(replay: Progress): Generator<Next> {
     for (const next of this.#next) {
-      const isOver = "state" in next ? replay.hasBegun(next.label) : hasComeOut(replay, next);
+      const isOver = "state" in next ? replay.hasBegun(next.label) : hasComeOut(replay, next) || replay.isSkipped(next.label);
       if (isOver) {
         this.#next.delete(next);
         for (const one of this.#following.get(next) ?? []) this.#next.add(one);
