@@ -137,7 +137,7 @@ export const GUARD = mutantsOf("guard", {
     put: "read.map(({ position }) => position).concat(this.#pasts.filter(({ generation }) => generation > 1).map(({ position }) => position))",
     killedBy: "test/engine/replay/races.test.ts",
   },
-  "a result does not wait until the code calls the step whose result came before": {
+  "a result does not wait until the code calls the earlier step": {
     file: "packages/millrace/src/replay/history.ts",
     find: "for (const { label } of this.#uncalled(replay)) if (!replay.isSkipped(label)) return label;",
     put: "for (const { label, state } of this.#uncalled(replay)) if (state !== undefined && !replay.isSkipped(label)) return label;",

@@ -82,9 +82,15 @@ export const LEFT_OPEN = mutantsOf("operators", {
   },
   "an undo waits forever for the end of code that loops": {
     file: "packages/millrace/src/workflow/undoing.ts",
-    find: "this.#hasMetAll.resolve(undefined);",
-    put: "",
+    find: "      this.#hasMetAll.resolve(undefined);\n      return",
+    put: "      return",
     killedBy: READS,
+  },
+  "an undo waits for a read that lost a race": {
+    file: "packages/millrace/src/workflow/undoing.ts",
+    find: "if (await this.#meetsAll().catch(() => false)) this.#hasMetAll.resolve(undefined);",
+    put: "",
+    killedBy: "test/engine/replay/races.test.ts",
   },
   "the refusal of an attempt also counts for its earlier attempts": {
     file: "packages/millrace/src/workflow/step-attempts.ts",

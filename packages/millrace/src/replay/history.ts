@@ -172,7 +172,7 @@ export class History {
     return undefined;
   }
 
-  /** Like `missedBy`, but also a step without a record whose result a recorded step followed, and no skipped step. */
+  /** Like `missedBy`, but also a step without a record that had settled before a recorded step, and no skipped step. */
   uncalledBy(replay: Progress): string | undefined {
     for (const { label } of this.#uncalled(replay)) if (!replay.isSkipped(label)) return label;
     return undefined;
