@@ -1,7 +1,7 @@
 // Builds the package into `dist` or the folder in the argument: JavaScript and declarations of the library, the command line, and the
 // console.
 import { execFileSync } from "node:child_process";
-import { cpSync, existsSync, globSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { cpSync, existsSync, globSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join, relative } from "node:path";
 import { packedConsole } from "../cli/local/console.ts";
@@ -62,6 +62,9 @@ async function bundle(): Promise<void> {
     ...{ bundle: true, splitting: true, format: "esm", target: "es2024", platform: "neutral", packages: "external" },
     ...{ external: ["cloudflare:*", "node:*"], minify: true, legalComments: "none", logLevel: "error" },
   });
+  // Minified code is indented only in template literals, which contain SQL and CSS.
+  for (const file of globSync("src/**/*.js", { cwd: DIST }).map((path) => join(DIST, path)))
+    writeFileSync(file, readFileSync(file, "utf8").replaceAll(/\n {2,}/g, "\n"));
 }
 
 /**
