@@ -1,7 +1,7 @@
 // Builds the package into `dist` or the folder in the argument: JavaScript and declarations of the library, the command line, and the
 // console.
 import { execFileSync } from "node:child_process";
-import { cpSync, existsSync, globSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, globSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join, relative } from "node:path";
 import { packedConsole } from "../cli/local/console.ts";
@@ -20,6 +20,7 @@ interface Bundler {
 }
 interface Plugged {
   onResolve(which: { filter: RegExp }, answer: (asked: { path: string; resolveDir: string }) => object | undefined): void;
+  onLoad(which: { filter: RegExp }, answer: (asked: { path: string }) => object | undefined): void;
 }
 
 const { exports } = JSON.parse(readFileSync(join(PACKAGE, "package.json"), "utf8")) as {
@@ -56,15 +57,27 @@ async function bundle(): Promise<void> {
     name: "console",
     setup: ({ onResolve }: Plugged) => onResolve({ filter: /\/built\.js$/ }, () => ({ path: join(DIST, `${BUILT}.js`) })),
   };
+  const statements = {
+    name: "statements",
+    setup: ({ onLoad }: Plugged) => onLoad({ filter: /\/src\/.*\.ts$/ }, ({ path }) => withoutIndents(readFileSync(path, "utf8"))),
+  };
   await bundler.build({
     entryPoints: [...doors.map((door) => door.default.replace(/^\.\/dist\/(.*)\.js$/, "$1.ts")), ...usedByCommands(), "src/check/walk.ts"],
-    ...{ absWorkingDir: PACKAGE, outdir: join(DIST, "src"), outbase: "src", chunkNames: "chunks/[name]-[hash]", plugins: [console] },
+    ...{
+      absWorkingDir: PACKAGE,
+      outdir: join(DIST, "src"),
+      outbase: "src",
+      chunkNames: "chunks/[name]-[hash]",
+      plugins: [console, statements],
+    },
     ...{ bundle: true, splitting: true, format: "esm", target: "es2024", platform: "neutral", packages: "external" },
     ...{ external: ["cloudflare:*", "node:*"], minify: true, legalComments: "none", logLevel: "error" },
   });
-  // Minified code is indented only in template literals, which contain SQL and CSS.
-  for (const file of globSync("src/**/*.js", { cwd: DIST }).map((path) => join(DIST, path)))
-    writeFileSync(file, readFileSync(file, "utf8").replaceAll(/\n {2,}/g, "\n"));
+}
+
+/** Removes the indentation of a source file with SQL, because the minifier keeps it in template literals. */
+function withoutIndents(source: string): object | undefined {
+  return source.includes("sql`") ? { contents: source.replaceAll(/\n +/g, "\n"), loader: "ts" } : undefined;
 }
 
 /**

@@ -104,13 +104,13 @@ function settingsOf({ root }: Project): Settings {
 }
 
 interface Catalog {
-  messages: { kind: string; type: string; door: { route: string } | null; payload_schema: object }[];
+  messages: { kind: string; type: string; access: { route: string } | null; payload_schema: object }[];
 }
 
 /** The first command message that the route for commands accepts, with an example of its payload. */
 async function firstCommand({ url, token }: Engine): Promise<Command | undefined> {
   const { messages } = await askerOf(url, token)<Catalog>("GET", "/v1/catalog");
-  const [first] = messages.filter(({ kind, door }) => kind === "command" && door?.route === "POST /v1/commands");
+  const [first] = messages.filter(({ kind, access }) => kind === "command" && access?.route === "POST /v1/commands");
   return first && { type: first.type, payload: exampleOf(first.payload_schema) };
 }
 

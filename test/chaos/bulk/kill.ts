@@ -23,7 +23,7 @@ interface Bulk {
   done: number;
   skipped: number;
   failed: number;
-  left: number;
+  remaining: number;
 }
 
 /** The result of a bulk action under kills. */
@@ -130,7 +130,7 @@ class Run {
       if (died < kills && acted > (bulk.matched * died) / kills) died += await this.#kill();
       else await sleep(died < kills ? LOOK_MS : LATER_MS);
     }
-    const { id: _, state, why, matched, done, skipped, failed, left } = bulk;
+    const { id: _, state, why, matched, done, skipped, failed, remaining } = bulk;
     const seconds = Math.round((Date.now() - begunAt) / 100) / 10;
     this.#options.say?.(`${verb}: ${done} of ${instances} done, ${died} kills, ${seconds} s`);
     await this.#settled(verb);
@@ -138,7 +138,7 @@ class Run {
       this.#names(verb).map(async (name) => (await doneTo(this.#workshop.upstreamUrl, subject(`${name}/r`))).length),
     );
     return {
-      bulk: { state, why, matched, done, skipped, failed, left },
+      bulk: { state, why, matched, done, skipped, failed, remaining },
       ...{ kills: died, seconds },
       audited: counted(await this.#audited(verb, id)),
       happened: counted(ledger),

@@ -35,7 +35,7 @@ it("a replay of a dead letter that its route cannot process is refused, also as 
   expect(await outboxAbout(name)).toEqual([]);
 
   expect(await deadLetters.planReplay(probeEnv, app(right), reader, id, undefined)).toMatchObject({
-    outcome: "consequence",
+    outcome: "follows",
     refused: null,
   });
   expect(await deadLetters.replay(probeEnv, app(right), reader, id, { reason: "r" })).toMatchObject({ sent: true });

@@ -26,7 +26,7 @@ it("a bulk redelivery repeats an endpoint's deliveries of a period, each once, a
     async () => (await caller.get(`/v1/bulk-actions/${body.id}`)).body,
     ({ state }) => state !== "running",
   );
-  expect(end).toMatchObject({ state: "complete", done: 3, skipped: 0, failed: 0, left: 0 });
+  expect(end).toMatchObject({ state: "complete", done: 3, skipped: 0, failed: 0, remaining: 0 });
   const sent = Map.groupBy(await received(one.hook, 7), ({ id }) => id);
   expect([...sent.values()].map((all) => all.length).toSorted()).toEqual([1, 2, 2, 2]);
   expect(await received(other.hook)).toHaveLength(4);

@@ -60,7 +60,8 @@ export function queueHealth(seen: Seen, consumers: readonly GaugedConsumer[], mi
       lag_seconds: of("queue_wait_seconds", 0.99),
       in_per_minute: total("queue_messages_sent_total") / elapsed,
       out_per_minute: total("queue_messages_acked_total") / elapsed,
-      retry_share: received === 0 ? null : total("queue_messages_retried_total") / received,
+      // A delivery may be counted as retried some minutes after it was counted as received.
+      retry_share: received === 0 ? null : Math.min(1, total("queue_messages_retried_total") / received),
       dead_letters_open: letters.reduce((sum, { value }) => sum + value, 0),
       processing_p50_seconds: of("queue_processing_duration_seconds", 0.5),
       processing_p99_seconds: of("queue_processing_duration_seconds", 0.99),
