@@ -61,7 +61,7 @@ export const batchReports = [
     problems: ["batch_not_found"],
     async run({ env, param, context }) {
       const batch = await batchOf(context, param.id);
-      const seen = streams.heardLast(context);
+      const seen = streams.lastEventId(context);
       if (hasEnded(batch) && seen === seenAs(batch)) return context.body(null, 204);
       // A HEAD request asks only for the headers, so it is not counted as a follower.
       if (context.req.method !== "HEAD") await countFollower(env, batch.tenantId);

@@ -4,7 +4,7 @@ import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { EntryKey } from "../../../packages/millrace/src/contract/ids.ts";
 import type { Done } from "../../../packages/millrace/src/guard/step.ts";
 import { recorderOf } from "../../../packages/millrace/src/recorder/client.ts";
-import { NAMING_MS } from "../../../packages/millrace/src/replay/course.ts";
+import { NAMING_MS } from "../../../packages/millrace/src/replay/step-order.ts";
 import { expireLeases, fresh, keeperRound, operator, pauseAt, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { errorOf, held, LAB, outputOf, platformReaches, restartLab, runLab } from "../lab.ts";
 import { recorded, retried, world } from "./world.ts";

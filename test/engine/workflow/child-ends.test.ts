@@ -1,7 +1,7 @@
 import type { MillraceError, Steps } from "millrace";
 import { instances } from "millrace/operate";
 import { expect, it } from "vitest";
-import { HEARD_FOR_MS } from "../../../packages/millrace/src/replay/which-run.ts";
+import { STATUS_VALID_MS } from "../../../packages/millrace/src/replay/run-state.ts";
 import { type LabCall, lab, labs } from "../../probe/lab.ts";
 import { blocked } from "../../probe/turns.ts";
 import { keeperRound, operator, probeEnv, reaches, retentionPass, rows, statusOf, until } from "../harness.ts";
@@ -85,7 +85,7 @@ it("the large result of a child that ended 60 days ago is kept for its paused pa
   );
   await act("pause", instanceId);
   // Afterwards the parent reads its status before it continues with the child's result.
-  await scheduler.wait(HEARD_FOR_MS);
+  await scheduler.wait(STATUS_VALID_MS);
   state.isPaused = true;
   const id = one?.id ?? "";
   expect(await reaches(id, "complete")).toBe("complete");

@@ -75,19 +75,19 @@ export const GUARD = mutantsOf("guard", {
   },
   "a run waits for its resume because of an outdated status": {
     file: "packages/millrace/src/workflow/holds.ts",
-    find: "const wanted = await this.#steps.reading({ label, guarded }, () => this.#replay.run.askWanted());",
-    put: "const wanted = await this.#replay.run.wanted(true);",
+    find: "const decision = await this.#steps.reading({ label, guarded }, () => this.#replay.run.readDecision());",
+    put: "const decision = await this.#replay.run.decision(true);",
     killedBy: "test/engine/operate/pause.test.ts",
   },
   "a run continues, or waits for its resume, although another run has started": {
-    file: "packages/millrace/src/replay/which-run.ts",
-    find: 'if (run !== ((await this.heard()) ?? run)) return "stopped";',
+    file: "packages/millrace/src/replay/run-state.ts",
+    find: 'if (run !== ((await this.knownNumber()) ?? run)) return "stopped";',
     put: "",
     killedBy: "test/engine/operate/restart.test.ts",
   },
   "an effect starts under a key that was claimed while its run was paused": {
     file: "packages/millrace/src/guard/effect.ts",
-    find: 'if ((await replay.run.wanted()) !== "goes on") return heldBack(holding, claimed.repeats);',
+    find: 'if ((await replay.run.decision()) !== "continue") return pausedEffect(holding, claimed.repeats);',
     put: "",
     killedBy: "test/engine/replay/held-back.test.ts",
   },
@@ -126,8 +126,8 @@ export const GUARD = mutantsOf("guard", {
   },
   "a replay continues after another replay's record of another winner": {
     file: "packages/millrace/src/replay/inbox.ts",
-    find: "!this.undoes && this.course.isContradicted(",
-    put: "this.undoes && this.course.isContradicted(",
+    find: "!this.undoes && this.stepOrder.isContradicted(",
+    put: "this.undoes && this.stepOrder.isContradicted(",
     // In local workerd a replay ends with its process, so that no program has two replays of one run.
     killedBy: "test/engine/replay/races.test.ts",
   },
@@ -144,7 +144,7 @@ export const GUARD = mutantsOf("guard", {
     killedBy: "test/engine/replay/races.test.ts",
   },
   "the code receives step results in the order of this replay": {
-    file: "packages/millrace/src/replay/course.ts",
+    file: "packages/millrace/src/replay/step-order.ts",
     find: "return index >= 0 ? index : this.#held.length;",
     put: "return 0;",
     killedBy: "random",
@@ -156,7 +156,7 @@ export const GUARD = mutantsOf("guard", {
     killedBy: "random",
   },
   "branches continue after the end of the code": {
-    file: "packages/millrace/src/replay/course.ts",
+    file: "packages/millrace/src/replay/step-order.ts",
     find: "this.#over = true;",
     put: "",
     // The model leaves the progress of a part that the code did not await open: the programs cannot detect this bug.

@@ -11,7 +11,7 @@ const killedBy = "test/engine/replay/inline/steps.test.ts";
 export const INLINE_STEPS = mutantsOf("inline", {
   "a replay executes a step inline that an earlier replay may have started": {
     file: INBOX,
-    find: "return (this.#isFirst && this.#proof !== undefined) || this.course.isBeyond;",
+    find: "return (this.#isFirst && this.#proof !== undefined) || this.stepOrder.isBeyond;",
     put: "return true;",
     killedBy,
   },
@@ -34,7 +34,7 @@ export const INLINE_STEPS = mutantsOf("inline", {
     killedBy,
   },
   "a branch's result is not available to the other branches": {
-    file: "packages/millrace/src/replay/course.ts",
+    file: "packages/millrace/src/replay/step-order.ts",
     find: "this.#beyond ||= this.#underWay.size === 0 && this.#anew.has(settlement.label);",
     put: "this.#beyond ||= this.#anew.has(settlement.label);",
     killedBy,
@@ -88,7 +88,7 @@ export const INLINE_STEPS = mutantsOf("inline", {
     killedBy: "test/engine/replay/inline/steered.test.ts",
   },
   "another replay's new record counts as this replay's own": {
-    file: "packages/millrace/src/replay/course.ts",
+    file: "packages/millrace/src/replay/step-order.ts",
     find: "this.#anew.delete(label);",
     put: "this.#anew.has(label);",
     killedBy,
@@ -119,7 +119,7 @@ export const INLINE_STEPS = mutantsOf("inline", {
   },
   "another replay's existing record counts as this replay's own": {
     file: INBOX,
-    find: 'else if (seen.state === "done" && !seen.token.startsWith(this.#replay)) this.course.noteOther(step.label);',
+    find: 'else if (seen.state === "done" && !seen.token.startsWith(this.#replay)) this.stepOrder.noteOther(step.label);',
     put: "",
     killedBy,
   },

@@ -9,7 +9,7 @@ const READS = "test/engine/operate/cancel-reading.test.ts";
 /** Errors of an undo and of dry runs about effects that failed without a record. */
 export const LEFT_OPEN = mutantsOf("operators", {
   "an undo ignores a caught failure without a record": {
-    file: "packages/millrace/src/workflow/take-back.ts",
+    file: "packages/millrace/src/workflow/undo-effects.ts",
     find: "failed || cutOff.has(label)",
     put: "cutOff.has(label)",
     killedBy: "test/engine/operate/caught-unrecorded.test.ts",
@@ -52,12 +52,12 @@ export const LEFT_OPEN = mutantsOf("operators", {
   },
   "a sleeping branch leaves another branch's caught failure unrecorded": {
     file: "packages/millrace/src/replay/replay.ts",
-    find: "this.course.unheard.length > 1 ? this.#keepBeside(heard) : undefined",
+    find: "this.stepOrder.unheard.length > 1 ? this.#keepBeside(heard) : undefined",
     put: "undefined",
     killedBy: RESTS,
   },
   "a caught failure is not written again with the effect that followed it": {
-    file: "packages/millrace/src/replay/course.ts",
+    file: "packages/millrace/src/replay/step-order.ts",
     find: "(this.#kept.get(failed)?.wentOn === undefined ? undefined : this.#kept.get(failed))",
     put: "this.#kept.get(failed)",
     killedBy: "test/engine/replay/kept-caught.test.ts",

@@ -2,7 +2,7 @@
 import { mutantsOf } from "./mutant.ts";
 
 const UNDO = "packages/millrace/src/workflow/undoing.ts";
-const BACK = "packages/millrace/src/workflow/take-back.ts";
+const BACK = "packages/millrace/src/workflow/undo-effects.ts";
 const DOUBTS = "packages/millrace/src/store/inbox/doubts.ts";
 const RUN = "packages/millrace/src/store/instances/run.ts";
 
@@ -16,7 +16,7 @@ export const OPERATORS = mutantsOf("operators", {
   },
   "an undone effect still counts as done": {
     file: BACK,
-    find: "takenBack(key), nextGeneration(key)]",
+    find: "markUndone(key), nextGeneration(key)]",
     put: "]",
     killedBy: "random",
   },
@@ -78,15 +78,15 @@ export const OPERATORS = mutantsOf("operators", {
     killedBy: "test/engine/intake/intake.test.ts",
   },
   "a cancelled run starts its next step": {
-    file: "packages/millrace/src/replay/which-run.ts",
+    file: "packages/millrace/src/replay/run-state.ts",
     find: 'if (undo !== null || status === "terminated" || isClosed(this.#standing)) return "stopped";',
     put: "",
     killedBy: "test/engine/operate/cancel.test.ts",
   },
   "a paused run starts its next step": {
-    file: "packages/millrace/src/replay/which-run.ts",
-    find: 'return status === "paused" ? "paused" : "goes on";',
-    put: 'return "goes on";',
+    file: "packages/millrace/src/replay/run-state.ts",
+    find: 'return status === "paused" ? "paused" : "continue";',
+    put: 'return "continue";',
     killedBy: "test/engine/operate/pause.test.ts",
   },
   "a run does not check after a wait whether it is paused": {
@@ -97,8 +97,8 @@ export const OPERATORS = mutantsOf("operators", {
   },
   "a failed attempt is repeated although the run is paused": {
     file: "packages/millrace/src/workflow/platform.ts",
-    find: "this.#replay.run.wanted(number > 1)",
-    put: "(number > 1 ? 'goes on' : this.#replay.run.wanted())",
+    find: "this.#replay.run.decision(number > 1)",
+    put: "(number > 1 ? 'continue' : this.#replay.run.decision())",
     killedBy: "test/engine/operate/pause.test.ts",
   },
   "a cancel starts the undo while an effect is running": {
@@ -144,7 +144,7 @@ export const OPERATORS = mutantsOf("operators", {
     killedBy: "test/engine/operate/cut-off.test.ts",
   },
   "an undone effect is repeated by the undo's next replay": {
-    file: "packages/millrace/src/workflow/take-back.ts",
+    file: "packages/millrace/src/workflow/undo-effects.ts",
     find: "last.updated_at >= undoneSince",
     put: "last.updated_at < 0",
     killedBy: "test/engine/operate/cut-off.test.ts",
@@ -288,7 +288,7 @@ export const OPERATORS = mutantsOf("operators", {
     killedBy: "test/engine/operate/retry.test.ts",
   },
   "an instance that was closed while running starts the next step": {
-    file: "packages/millrace/src/replay/which-run.ts",
+    file: "packages/millrace/src/replay/run-state.ts",
     find: " || isClosed(this.#standing)",
     put: "",
     killedBy: "test/engine/operate/close.test.ts",

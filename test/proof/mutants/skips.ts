@@ -31,7 +31,7 @@ export const SKIPS = mutantsOf("operators", {
     killedBy: "test/engine/operate/undo-left-alone.test.ts",
   },
   "an effect that an undo is to leave unchanged is repeated": {
-    file: "packages/millrace/src/workflow/take-back.ts",
+    file: "packages/millrace/src/workflow/undo-effects.ts",
     find: 'return state === "failed" && token === "operator";',
     put: 'return state === "failed" && token === "operator" && arguments[0].epoch === 1;',
     killedBy: "test/engine/operate/undo-left-alone.test.ts",
@@ -86,12 +86,12 @@ export const SKIPS = mutantsOf("operators", {
   },
   "an error suggests to enter an output when there is no record": {
     file: "packages/millrace/src/replay/failure.ts",
-    find: '(state === "failed" && course.hasSettled(labelOf(step, item), false))',
+    find: '(state === "failed" && stepOrder.hasSettled(labelOf(step, item), false))',
     put: 'state === "failed"',
     killedBy: REFUSED_TEST,
   },
   "a commit whose undo is skipped still counts as done": {
-    file: "packages/millrace/src/workflow/take-back.ts",
+    file: "packages/millrace/src/workflow/undo-effects.ts",
     find: "skipped: () => ({ statements: superseded() })",
     put: "skipped: () => ({})",
     killedBy: "test/engine/operate/undo-skipped.test.ts",

@@ -4,12 +4,12 @@ import { codeOf, messageOf } from "../contract/errors.ts";
 import type { Params } from "../contract/params.ts";
 import { CHILD_PREFIX, codeLabelOf, labelOf, ownStep } from "../contract/step-names.ts";
 import type { RecordedEntry, RunRecord } from "../inspect/record.ts";
-import { NAMING_MS } from "../replay/course.ts";
 import type { Replay } from "../replay/replay.ts";
 import type { StepCall } from "../replay/step-call.ts";
+import { NAMING_MS } from "../replay/step-order.ts";
 import { SKIPPED } from "../store/inbox/outcome.ts";
 import { replayOnce } from "../workflow/entrypoint.ts";
-import type { Taking } from "../workflow/taking.ts";
+import type { StepBehaviour } from "../workflow/step-behaviour.ts";
 import type { AnyWorkflow, Deployment } from "../workflow/workflow.ts";
 import { type Between, betweenSteps, type Code } from "./between.ts";
 
@@ -72,9 +72,9 @@ export async function walkRecord(
   const called = new Map<string, Called>();
   const walk = new Recorded(record, vars, (step, says) => find("unknown", step, says, false));
   let replay: Replay | undefined;
-  const watch = (taking: Taking, of: Replay) => {
+  const watch = (behaviour: StepBehaviour, of: Replay) => {
     replay = of;
-    return watched(taking, called, code);
+    return watched(behaviour, called, code);
   };
   const code: Code = { workflow, after: null };
   const watchedCode = between ? betweenSteps(definition, between, code) : definition;
@@ -84,14 +84,14 @@ export async function walkRecord(
     () => ({}),
     (error: unknown) => ({ error }),
   );
-  const end = await Promise.race([replaying, walk.untilQuiet(() => replay?.course.missed() !== undefined)]);
+  const end = await Promise.race([replaying, walk.untilQuiet(() => replay?.stepOrder.missed() !== undefined)]);
   const { step = "", ...failure } = walk.failure ?? {};
   if (end && "error" in end) find(failure.code ?? codeOf(end.error) ?? "failed", step, failure.message ?? messageOf(end.error));
-  const missed = replay?.course.missed();
-  const isAsFar = end !== undefined || (record.run === 1 && replay !== undefined && isAtRest(record, replay.course.unheard));
-  const isGone = (label: string) => (isAsFar ? replay?.course.hasBegun(label) === false : label === missed);
+  const missed = replay?.stepOrder.missed();
+  const isAsFar = end !== undefined || (record.run === 1 && replay !== undefined && isAtRest(record, replay.stepOrder.unheard));
+  const isGone = (label: string) => (isAsFar ? replay?.stepOrder.hasBegun(label) === false : label === missed);
   for (const one of differences(record, called, isGone)) find(one.code, one.step, one.says);
-  if (end === undefined && replay?.course.unheard.length === 0)
+  if (end === undefined && replay?.stepOrder.unheard.length === 0)
     find("unknown", "", "The code waits for something other than a step, such as a fetch, so its further steps are unknown.", false);
   // After a difference or an unknown value, the code has not come as far as the recorded run.
   if (findings.length === 0)
@@ -186,7 +186,7 @@ function differencesOf(step: string, entry: RecordedEntry, code: Called | undefi
 /** The kinds of steps other than effects. */
 const OTHER_KINDS: ReadonlySet<string> = new Set(["commit", "read", "sleep", "wait", "child", "approval"]);
 
-function watched(taking: Taking, called: Map<string, Called>, code: Code): Taking {
+function watched(behaviour: StepBehaviour, called: Map<string, Called>, code: Code): StepBehaviour {
   const note = <T>({ label, name }: StepCall, one: Called, take: () => Promise<T>): Promise<T> => {
     called.set(label, one);
     const taken = take();
@@ -197,18 +197,18 @@ function watched(taking: Taking, called: Map<string, Called>, code: Code): Takin
     return taken;
   };
   return {
-    read: (step, policy, read) => note(step, { class: "read", hasUndo: false }, () => taking.read(step, policy, read)),
+    read: (step, policy, read) => note(step, { class: "read", hasUndo: false }, () => behaviour.read(step, policy, read)),
     effect: (step, request) =>
-      note(step, { class: request.definition.effect, hasUndo: step.undoable === true }, () => taking.effect(step, request)),
-    commit: (step, request) => note(step, { class: "commit", hasUndo: step.undoable === true }, () => taking.commit(step, request)),
-    sleep: (step, duration) => note(step, { class: "sleep", hasUndo: false }, () => taking.sleep(step, duration)),
+      note(step, { class: request.definition.effect, hasUndo: step.undoable === true }, () => behaviour.effect(step, request)),
+    commit: (step, request) => note(step, { class: "commit", hasUndo: step.undoable === true }, () => behaviour.commit(step, request)),
+    sleep: (step, duration) => note(step, { class: "sleep", hasUndo: false }, () => behaviour.sleep(step, duration)),
     waitFor: (step, request, open) => {
       const event = { type: request.event.type, subject: request.subject };
-      return note(step, { class: "wait", hasUndo: false, event }, () => taking.waitFor(step, request, open));
+      return note(step, { class: "wait", hasUndo: false, event }, () => behaviour.waitFor(step, request, open));
     },
-    start: (step, request) => note(step, { class: "commit", hasUndo: true }, () => taking.start(step, request)),
-    child: (step, record, request) => note(step, { class: "child", hasUndo: false }, () => taking.child(step, record, request)),
-    approve: (step, request) => note(step, { class: "approval", hasUndo: false }, () => taking.approve(step, request)),
+    start: (step, request) => note(step, { class: "commit", hasUndo: true }, () => behaviour.start(step, request)),
+    child: (step, record, request) => note(step, { class: "child", hasUndo: false }, () => behaviour.child(step, record, request)),
+    approve: (step, request) => note(step, { class: "approval", hasUndo: false }, () => behaviour.approve(step, request)),
   };
 }
 

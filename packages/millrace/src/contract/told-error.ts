@@ -11,7 +11,7 @@ interface Told {
 }
 
 /** An error's message with the error's code appended, because the platform keeps only the message. */
-export function tellError({ message, code, isFinal, unclear }: Told): string {
+export function reportError({ message, code, isFinal, unclear }: Told): string {
   const happened = unclear === undefined ? "" : unclear ? UNCLEAR : NOTHING_DONE;
   return `${message} (millrace: ${code}${isFinal ? ", final" : ""}${happened})`;
 }
@@ -39,13 +39,13 @@ export interface PlatformStepName {
  * The message of a platform error that ended a replay but is no failure of the run, with the step at which it occurred. The platform stores
  * this text when it marks the instance as errored, and the keeper parses the text to find the step from which to restart the run.
  */
-export function tellBrokenOff(said: string, { type, name }: PlatformStepName): string {
+export function reportBrokenOff(said: string, { type, name }: PlatformStepName): string {
   return `${said} (millrace broke off at ${type} ${name})`;
 }
 
 const BROKEN_OFF = / \(millrace broke off at (do|sleep|waitForEvent) (.+)\)$/s;
 
-/** Parses the message that `tellBrokenOff` creates; undefined for any other message. */
+/** Parses the message that `reportBrokenOff` creates; undefined for any other message. */
 export function readBrokenOff(text: string): PlatformStepName | undefined {
   const [, type, name] = BROKEN_OFF.exec(text) ?? [];
   return name === undefined ? undefined : { type: type as PlatformStepName["type"], name };

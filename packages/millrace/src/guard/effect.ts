@@ -68,7 +68,7 @@ async function claimAndDo<Input, Output>(own: EffectAttempt<Input, Output>): Pro
   if ("confirmed" in claimed) return recordConfirmed(own, claimed.confirmed);
   const holding = { ...own, attempt: claimed.attempt };
   // The claim returned the run's current status, because an operator may have stopped the run meanwhile.
-  if ((await replay.run.wanted()) !== "goes on") return heldBack(holding, claimed.repeats);
+  if ((await replay.run.decision()) !== "continue") return pausedEffect(holding, claimed.repeats);
   const done = await underLease(holding, claimed.askedAt, (lease) =>
     inTime(definition, async (signal) => {
       const call = callOf(holding, AbortSignal.any([signal, lease.lost]));
@@ -93,7 +93,7 @@ async function claimAndDo<Input, Output>(own: EffectAttempt<Input, Output>): Pro
 }
 
 /** Releases the claim of an effect that was not started, because an operator has stopped or paused the run. */
-async function heldBack<Input, Output>(
+async function pausedEffect<Input, Output>(
   { replay, step, attempt, nth }: EffectAttempt<Input, Output>,
   repeats: boolean,
 ): Promise<StepOutcome> {

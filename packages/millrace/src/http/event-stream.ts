@@ -63,7 +63,7 @@ export const streamHeaders = z.object({
 export const streamed = (description: string) => ({ description, content: { [EVENT_STREAM]: { schema: z.string() } } });
 
 /** The id of the last stream event that the client received; undefined on the client's first connection. */
-export function heardLast({ req }: Pick<Context, "req">): string | undefined {
+export function lastEventId({ req }: Pick<Context, "req">): string | undefined {
   return req.header("last-event-id") || req.query("last_event_id") || undefined;
 }
 

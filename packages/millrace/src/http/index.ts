@@ -5,7 +5,7 @@ import { iso, isoOrNull, timestamp } from "../contract/row.ts";
 import { acceptedShape, answerAccepted } from "./accepted.ts";
 import { callerOf, mayStillRead } from "./auth.ts";
 import { jsonSchema, mediaTypeOf, notTaken, parseWith, readBody, readText } from "./body.ts";
-import { answerEvents, heardLast, streamed, streamHeaders, streamQuery } from "./event-stream.ts";
+import { answerEvents, lastEventId, streamed, streamHeaders, streamQuery } from "./event-stream.ts";
 import { invalidRequest } from "./invalid-request.ts";
 import { reasoned } from "./operation.ts";
 import { nameQuery, page, pageByName, pageOf, pageQuery, timeCursor, wholeNumber } from "./paging.ts";
@@ -53,7 +53,7 @@ export const pages = { of: page, byName: pageByName, schema: pageOf, query: page
 export const times = { iso, isoOrNull, timestamp };
 
 /** Streams of server-sent events. */
-export const streams = { answer: answerEvents, documented: streamed, heardLast, headers: streamHeaders, query: streamQuery };
+export const streams = { answer: answerEvents, documented: streamed, lastEventId, headers: streamHeaders, query: streamQuery };
 
 /** The trace headers of requests. */
 export const traceContext = { headers: traceHeadersSchema, of: traceOf };

@@ -90,7 +90,7 @@ export async function tellEnded(env: object, queue: string, envelope: Envelope, 
 }
 
 /** Notifies the lane like `tellEnded`, but never throws. If the notification fails, the lane reads the end from the database. */
-export async function tellTurnOver(...told: Parameters<typeof tellEnded>): Promise<void> {
+export async function notifyTurnOver(...told: Parameters<typeof tellEnded>): Promise<void> {
   const [, , , instanceId] = told;
   try {
     await tellEnded(...told);

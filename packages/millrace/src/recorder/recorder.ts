@@ -255,7 +255,7 @@ export class Recorder extends DurableObject<EngineEnv> {
     });
     this.ctx.waitUntil(
       committed
-        .then(({ untold, next }) => Promise.all([untold && this.#tellParent(untold), this.#startNext(end.id, next)]))
+        .then(({ untold, next }) => Promise.all([untold && this.#notifyParent(untold), this.#startNext(end.id, next)]))
         .catch(() => undefined),
     );
     if (certain) await committed;
@@ -273,7 +273,7 @@ export class Recorder extends DurableObject<EngineEnv> {
   }
 
   /** Reports the end of a child to the child's parent. If the report fails, the keeper repeats the report. */
-  async #tellParent({ envelope, ...untold }: UntoldEnd): Promise<void> {
+  async #notifyParent({ envelope, ...untold }: UntoldEnd): Promise<void> {
     await crashPoint("child ended, parent not notified", untold.id);
     if (!(await tell(this.env, untold, JSON.parse(envelope), undefined))) return;
     await crashPoint("parent notified, not recorded", untold.id);

@@ -8,11 +8,11 @@ import type { Attempt, Entry, Seen } from "../store/inbox/entry.ts";
 import { SKIPPED } from "../store/inbox/outcome.ts";
 import type { Standing } from "../store/instances/run.ts";
 import { leavesOpen } from "./caught.ts";
-import { type Course, NAMING_MS } from "./course.ts";
 import { isFirstReplay } from "./fresh.ts";
 import { History } from "./history.ts";
+import { patiently, type RunState } from "./run-state.ts";
 import type { StepCall } from "./step-call.ts";
-import { patiently, type WhichRun } from "./which-run.ts";
+import { NAMING_MS, type StepOrder } from "./step-order.ts";
 
 /**
  * Timeout in milliseconds for the recorder's answer whether a replay is the first. After a longer wait, a read of the inbox would be
@@ -42,8 +42,8 @@ export class Inbox {
   constructor(
     readonly instanceId: string,
     readonly recorder: RecorderClient,
-    readonly run: WhichRun,
-    readonly course: Course,
+    readonly run: RunState,
+    readonly stepOrder: StepOrder,
     createdAt: Date | undefined,
     readonly version = 1,
     readonly undoes = false,
@@ -59,7 +59,7 @@ export class Inbox {
 
   /** True if no earlier replay can have reached the steps that the code begins from now on. */
   get isAhead(): boolean {
-    return (this.#isFirst && this.#proof !== undefined) || this.course.isBeyond;
+    return (this.#isFirst && this.#proof !== undefined) || this.stepOrder.isBeyond;
   }
 
   /**
@@ -115,7 +115,7 @@ export class Inbox {
    */
   noteOther({ label }: StepCall): void {
     this.#isFirst = false;
-    this.course.noteOther(label);
+    this.stepOrder.noteOther(label);
     this.#entries = undefined;
   }
 
@@ -129,9 +129,9 @@ export class Inbox {
       ({ entries, left, lost, readAt }) => {
         this.#lost = lost === null ? undefined : new Set(JSON.parse(lost));
         this.#history = new History(entries, left === null ? {} : JSON.parse(left));
-        if (!this.undoes && this.course.isContradicted(this.#history, this.#seen, this.#replay)) return this.#overtake();
+        if (!this.undoes && this.stepOrder.isContradicted(this.#history, this.#seen, this.#replay)) return this.#overtake();
         this.#seen = entries;
-        this.course.learn(this.#history);
+        this.stepOrder.learn(this.#history);
         this.#positions = entries.reduce((most, { position }) => Math.max(most, position + 1), this.#positions);
         this.#readAt = readAt;
         return entries;
@@ -163,7 +163,7 @@ export class Inbox {
     const { name, item, since = 1 } = step;
     const seen = entries.findLast((entry) => entry.step === name && entry.item === item && entry.generation >= since);
     if (!seen) await this.assertSameSteps(step);
-    else if (seen.state === "done" && !seen.token.startsWith(this.#replay)) this.course.noteOther(step.label);
+    else if (seen.state === "done" && !seen.token.startsWith(this.#replay)) this.stepOrder.noteOther(step.label);
     return seen && this.whole(seen);
   }
 
@@ -197,7 +197,7 @@ export class Inbox {
   }
 
   /** True for an effect that is attempted again, and that may have happened in an earlier run although it has no record. */
-  mayStand(label: string): boolean {
+  mayRemain(label: string): boolean {
     const left = this.#history?.left[label];
     return left !== undefined && "open" in left && leavesOpen(left);
   }
@@ -206,7 +206,7 @@ export class Inbox {
    * The platform name for a step that is attempted again although the platform remembers its failure. The result is undefined if the code
    * receives the remembered failure instead.
    */
-  async anewAs(label: string, name: string): Promise<string | undefined> {
+  async nextNameOf(label: string, name: string): Promise<string | undefined> {
     const since = this.#history?.openSince(label);
     if (since === undefined || since > (await patiently(() => this.run.number()))) return undefined;
     const own = ownStep({ type: "do", name });
@@ -220,7 +220,7 @@ export class Inbox {
   async assertSameSteps({ label }: StepCall): Promise<void> {
     await this.entries();
     const startedAt = Date.now();
-    for (let missed = this.course.missed(); missed !== undefined; missed = this.course.missed()) {
+    for (let missed = this.stepOrder.missed(); missed !== undefined; missed = this.stepOrder.missed()) {
       if (Date.now() - startedAt > NAMING_MS) throw stepsChanged(label, missed);
       await scheduler.wait(20);
     }
@@ -229,7 +229,7 @@ export class Inbox {
   /** A new attempt at a step's effect, with a unique token. */
   attempt(step: StepCall, effectClass: RecordedClass, generation = step.since ?? 1): Attempt {
     const { start, undoable = false } = step;
-    if (start) this.course.noteAttempt(step.label, start);
+    if (start) this.stepOrder.noteAttempt(step.label, start);
     return {
       key: { instanceId: this.instanceId, step: step.name, item: step.item, generation },
       class: effectClass,
@@ -247,7 +247,7 @@ export class Inbox {
   stamp({ start, position }: StepCall): Pick<Attempt, "position" | "after" | "caught" | "replay" | "readAt"> {
     return {
       // An undo settles an effect at its earlier position, before entries that the log has already.
-      ...(start ? this.course.before(start, position !== undefined) : { after: null, caught: null }),
+      ...(start ? this.stepOrder.before(start, position !== undefined) : { after: null, caught: null }),
       position: position ?? this.#positions++,
       replay: this.#replay,
       readAt: this.undoes ? null : this.#readAt,
@@ -280,7 +280,7 @@ export class Inbox {
   }
 
   noteOutcome({ start }: StepCall): void {
-    if (start) this.course.noteOutcome(start);
+    if (start) this.stepOrder.noteOutcome(start);
   }
 
   /** True if the instance's row certainly has the status "running", because the replay has written to the database since its last wait. */

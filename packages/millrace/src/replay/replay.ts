@@ -9,14 +9,14 @@ import { beginning } from "../contract/text.ts";
 import { Spending } from "../observe/cost/spending.ts";
 import { type RecorderClient, recorderOf } from "../recorder/client.ts";
 import { asRemembered, type Caught, errorOf, leftBy, packLeft } from "./caught.ts";
-import { Course } from "./course.ts";
 import { type Failure, Failures, withConfirmed } from "./failure.ts";
 import { GuardedSteps } from "./guarded.ts";
 import { Inbox } from "./inbox.ts";
 import { InlineSteps } from "./inline.ts";
 import { ProgressReports } from "./progress.ts";
+import { RunState } from "./run-state.ts";
 import { assertNameable, type StepCall } from "./step-call.ts";
-import { WhichRun } from "./which-run.ts";
+import { StepOrder } from "./step-order.ts";
 
 /**
  * After this number of steps a replay yields, so that timers and requests of its process run. In local development all runs use one
@@ -52,9 +52,9 @@ export class Replay {
   readonly createdAt: Date | undefined;
   readonly beganAt = Date.now();
   readonly recorder: RecorderClient;
-  readonly run: WhichRun;
+  readonly run: RunState;
   readonly inbox: Inbox;
-  readonly course = new Course();
+  readonly stepOrder = new StepOrder();
   readonly failures = new Failures();
   readonly guarded = new GuardedSteps();
   readonly inline = new InlineSteps();
@@ -82,8 +82,8 @@ export class Replay {
     this.version = version;
     this.createdAt = createdAt;
     this.recorder = recorderOf(env, instanceId);
-    this.run = new WhichRun(this.recorder, instanceId, undoes);
-    this.inbox = new Inbox(instanceId, this.recorder, this.run, this.course, createdAt, version, undoes);
+    this.run = new RunState(this.recorder, instanceId, undoes);
+    this.inbox = new Inbox(instanceId, this.recorder, this.run, this.stepOrder, createdAt, version, undoes);
   }
 
   /**
@@ -140,14 +140,14 @@ export class Replay {
   call(name: string, item: string, undoable = false): StepCall {
     const label = labelOf(name, item);
     assertNameable(name, label);
-    if (this.course.hasBegun(label)) {
+    if (this.stepOrder.hasBegun(label)) {
       throw new MillraceError(
         "nondeterministic_steps",
         `The step "${label}" is called twice in one run. Give each call its own name, or a key that comes from its data: { key: item.id }.`,
         { step: label },
       );
     }
-    return { name, item, label, start: this.course.begin(label), undoable };
+    return { name, item, label, start: this.stepOrder.begin(label), undoable };
   }
 
   /**
@@ -156,11 +156,11 @@ export class Replay {
    * outcome of the step. After the end of the code no step begins.
    */
   async take<T>(step: StepCall, work: () => Promise<T>, look?: (failure: Error) => Promise<unknown>): Promise<T> {
-    if (this.course.isOver) return new Promise(() => undefined);
+    if (this.stepOrder.isOver) return new Promise(() => undefined);
     const outcome = this.#outcomeOf(step, work, look);
     if (step.guarded) this.guarded.begin(step.label, outcome);
-    const heard = this.course.settle(step, outcome);
-    if (step.acts) outcome.catch(() => (this.course.unheard.length > 1 ? this.#keepBeside(heard) : undefined));
+    const heard = this.stepOrder.settle(step, outcome);
+    if (step.acts) outcome.catch(() => (this.stepOrder.unheard.length > 1 ? this.#keepBeside(heard) : undefined));
     return heard;
   }
 
@@ -189,11 +189,11 @@ export class Replay {
   /**
    * True if an effect without a claim may begin; false if an operator has stopped or paused the run. The call first stores the failures
    * that the code caught, because later replays must receive the same failures to reach the effect again. The call writes only if a failure
-   * is not recorded. The call reads only if the run's status was received more than `HEARD_FOR_MS` ago.
+   * is not recorded. The call reads only if the run's status was received more than `STATUS_VALID_MS` ago.
    */
   async mayBegin({ label, start }: StepCall): Promise<boolean> {
-    await this.#keepInTurn(() => start && this.course.unkept(label, start, this.inbox.position));
-    return (await this.run.wanted()) === "goes on";
+    await this.#keepInTurn(() => start && this.stepOrder.unkept(label, start, this.inbox.position));
+    return (await this.run.decision()) === "continue";
   }
 
   /**
@@ -202,7 +202,7 @@ export class Replay {
    * not recorded.
    */
   keepCaught({ start }: Pick<StepCall, "start">): Promise<void> {
-    return this.#keepInTurn(() => start && this.course.unkeptEffects(start));
+    return this.#keepInTurn(() => start && this.stepOrder.unkeptEffects(start));
   }
 
   /**
@@ -214,7 +214,7 @@ export class Replay {
     // If the code did not catch the failure, the code has ended after this turn of the event loop.
     await scheduler.wait(0);
     const all = { at: Number.POSITIVE_INFINITY };
-    if (!this.course.isOver) await this.#keepInTurn(() => this.course.unkeptEffects(all)).catch(() => undefined);
+    if (!this.stepOrder.isOver) await this.#keepInTurn(() => this.stepOrder.unkeptEffects(all)).catch(() => undefined);
   }
 
   /** Stores caught failures. Each write contains all failures, so a write begins only after the write before has ended. */
@@ -228,7 +228,7 @@ export class Replay {
     if (!caught) return;
     const askedAt = Date.now();
     this.run.note(await this.recorder.keepCaught(this.instanceId, packLeft(caught)), askedAt);
-    this.course.noteKept(caught);
+    this.stepOrder.noteKept(caught);
     this.spending.noteCaught();
   }
 
@@ -262,7 +262,7 @@ export class Replay {
    * same run, the branches continue up to the step that they reached in the earlier replay.
    */
   async catchUp(): Promise<void> {
-    if (this.inbox.followsAnother && !this.undoes) await this.course.catchUp();
+    if (this.inbox.followsAnother && !this.undoes) await this.stepOrder.catchUp();
   }
 
   /**
@@ -271,7 +271,7 @@ export class Replay {
    */
   async assertNoneInDoubt(): Promise<void> {
     await this.inbox.know();
-    const left = this.course.missed(true);
+    const left = this.stepOrder.missed(true);
     if (left === undefined) return;
     const said = `"${left}" may have happened, and the code ended without it. Deploy code with it, or resolve it, then retry.`;
     throw new MillraceError("nondeterministic_steps", said, { step: left });
@@ -282,11 +282,11 @@ export class Replay {
    * received last.
    */
   reasonFor(error: unknown): Failure | undefined {
-    const failure = this.failures.reasonFor(error, Object.keys(this.course.failures));
-    const behind = failure?.step === "" ? this.course.lastFailed : undefined;
+    const failure = this.failures.reasonFor(error, Object.keys(this.stepOrder.failures));
+    const behind = failure?.step === "" ? this.stepOrder.lastFailed : undefined;
     const whole = failure && { ...failure, ...(behind !== undefined && { behind }) };
     if (!whole || this.undoes) return whole;
-    const heard = this.course.failures[whole.step || (behind ?? "")];
+    const heard = this.stepOrder.failures[whole.step || (behind ?? "")];
     return withConfirmed({ ...whole, ...(heard && { effect: heard.effect ?? "none" }) }, this);
   }
 
@@ -296,7 +296,7 @@ export class Replay {
    */
   leftTo(next: number, failure: Failure | null): string | null {
     if (this.undoes) return null;
-    const { failures, unheard } = this.course;
+    const { failures, unheard } = this.stepOrder;
     const isPast = (label: string) => this.inbox.wasOver(label) || this.guarded.failedUnheard(label);
     return leftBy({ failures, unheard, isPast, before: this.inbox.history?.left }, next, failure);
   }

@@ -2,7 +2,7 @@ import { assertDeclared } from "../contract/declared.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { UNDO_PREFIX } from "../contract/step-names.ts";
 import { beginning } from "../contract/text.ts";
-import type { Start } from "./course.ts";
+import type { Start } from "./step-order.ts";
 
 export interface StepCall {
   name: string;

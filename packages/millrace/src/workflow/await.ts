@@ -9,7 +9,7 @@ import { type Approval, answerEventType, approvalId, askQuestion, settleQuestion
 import { closeWait, registerWait, type WaitEnd, waitEventType } from "../signals/wait.ts";
 import { type ApprovalRequest, askerAt, questionOf } from "./approve.ts";
 import type { Platform } from "./platform.ts";
-import type { EventRequest } from "./taking.ts";
+import type { EventRequest } from "./step-behaviour.ts";
 
 interface At {
   readonly replay: Replay;

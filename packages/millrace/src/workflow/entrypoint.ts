@@ -11,25 +11,25 @@ import { openParams, type Params, versionMissing } from "../contract/params.ts";
 import { unpackPayload } from "../contract/payload.ts";
 import { laneIn } from "../contract/queue.ts";
 import { ownName } from "../contract/step-names.ts";
-import { tellBrokenOff } from "../contract/told-error.ts";
+import { reportBrokenOff } from "../contract/told-error.ts";
 import { within } from "../contract/within.ts";
 import { asResult, packChildResult } from "../guard/result.ts";
-import { type RunEnd, tellTurnOver } from "../lanes/turns-stub.ts";
+import { notifyTurnOver, type RunEnd } from "../lanes/turns-stub.ts";
 import { noteEnd } from "../observe/attempts.ts";
 import { loggedInstance } from "../observe/log/instances.ts";
 import { advise, betweenSteps } from "../replay/advice.ts";
 import { asWrongStatement, causeOfFailure, type Failure } from "../replay/failure.ts";
 import { Replay } from "../replay/replay.ts";
-import { patiently } from "../replay/which-run.ts";
+import { patiently } from "../replay/run-state.ts";
 import { cellOf, openCell } from "../store/cells.ts";
 import { query } from "../store/d1/retry.ts";
 import { lookForVersion } from "../store/instances/look.ts";
 import type { End } from "../store/instances/run.ts";
-import { Doing } from "./doing.ts";
+import { Executing } from "./executing.ts";
 import { Platform } from "./platform.ts";
 import { asPlatformError } from "./step-attempts.ts";
+import type { StepBehaviour } from "./step-behaviour.ts";
 import { Steps } from "./steps.ts";
-import type { Taking } from "./taking.ts";
 import { Undoing } from "./undoing.ts";
 import type { AnyWorkflow, Deployment, WorkflowDefinition } from "./workflow.ts";
 
@@ -125,7 +125,7 @@ interface Given {
   readonly event: Readonly<WorkflowEvent<Params>>;
   readonly steps: WorkflowStep;
   /** Wraps the steps of the replay, for a check of recorded runs. */
-  readonly watch?: (taking: Taking, replay: Replay) => Taking;
+  readonly watch?: (behaviour: StepBehaviour, replay: Replay) => StepBehaviour;
 }
 
 /**
@@ -133,7 +133,7 @@ interface Given {
  */
 export async function replayOnce<Payload>(
   definition: WorkflowDefinition<Payload>,
-  { env, event, steps, deployment, watch = (taking) => taking }: Given,
+  { env, event, steps, deployment, watch = (behaviour) => behaviour }: Given,
 ): Promise<unknown> {
   const { envelope: message, createdAt, undoes, version } = openParams(event.payload);
   const envelope = parseEnvelope(message);
@@ -167,7 +167,7 @@ async function stopAtVersion(
   { workflow, instanceId: id, version }: { workflow: string; instanceId: string; version: number },
 ): Promise<never> {
   const name = ownName("start", "version", 1);
-  const error = new Error(tellBrokenOff(versionMissing(workflow, version), { type: "do", name }));
+  const error = new Error(reportBrokenOff(versionMissing(workflow, version), { type: "do", name }));
   await patiently(() => query(env.DB, lookForVersion(id, version)));
   logLine("warn", { log: "version_missing", instance_id: id, workflow, version });
   await steps.do(name, { retries: { limit: 0, delay: 0 } }, () => Promise.reject(error)).catch(() => undefined);
@@ -178,7 +178,7 @@ interface Execution {
   readonly replay: Replay;
   readonly platform: Platform;
   readonly deployment: Deployment;
-  readonly watch: (taking: Taking, replay: Replay) => Taking;
+  readonly watch: (behaviour: StepBehaviour, replay: Replay) => StepBehaviour;
 }
 
 async function execute<Payload>(
@@ -191,15 +191,15 @@ async function execute<Payload>(
     const payload = await platform.reading({ label: "open payload" }, () => unpackPayload(env.PAYLOADS, definition.on, envelope));
     replay.withhold(definition.on.payload, payload);
     const call = { payload, envelope: Object.freeze({ ...envelope }), instanceId, env: env as unknown as Cloudflare.Env, deployment };
-    const code = (taking: Taking) => () =>
+    const code = (behaviour: StepBehaviour) => () =>
       betweenSteps(replay, () =>
         definition.run({
           ...call,
-          step: new Steps(replay, platform, taking, definition.steps ?? "platform", checkedHops(deployment.maxHops)),
+          step: new Steps(replay, platform, behaviour, definition.steps ?? "platform", checkedHops(deployment.maxHops)),
         }),
       ).finally(() => replay.catchUp());
-    if (replay.undoes) return await takeAllBack(replay, platform, code);
-    return await performAll(replay, platform, code(watch(new Doing(replay, platform, deployment.signalled), replay)));
+    if (replay.undoes) return await undoAll(replay, platform, code);
+    return await performAll(replay, platform, code(watch(new Executing(replay, platform, deployment.signalled), replay)));
   } catch (thrown) {
     // Only the flag proves that the platform ended the replay, because the app may throw an error with the same message.
     if (platform.brokenOff.isSo) throw thrown;
@@ -209,29 +209,29 @@ async function execute<Payload>(
     // replay.
     if (replay.run.isComplete) return undefined;
     const failure = replay.isStopped ? undefined : replay.reasonFor(error);
-    if (failure) await tellEnd(replay, platform, "errored", { why: failure });
+    if (failure) await recordEnd(replay, platform, "errored", { why: failure });
     throw asPlatformError(error);
   }
 }
 
 async function performAll(replay: Replay, platform: Platform, code: () => Promise<unknown>): Promise<unknown> {
-  const { kept, changed } = asResult(await platform.followed(code()).finally(() => replay.course.end()));
+  const { kept, changed } = asResult(await platform.followed(code()).finally(() => replay.stepOrder.end()));
   if (changed) advise(replay, "", `${changed} Return plain data, such as { at: date.toISOString() } or [...map].`);
   for (const label of replay.guarded.floating) advise(replay, label, NOT_AWAITED);
   await platform.followed(platform.whenDone());
   await replay.assertNoneInDoubt();
-  await tellEnd(replay, platform, "complete", { kept });
+  await recordEnd(replay, platform, "complete", { kept });
   return kept;
 }
 
-async function takeAllBack(
+async function undoAll(
   replay: Replay,
   platform: Platform,
-  code: (taking: Taking) => () => Promise<unknown>,
+  code: (behaviour: StepBehaviour) => () => Promise<unknown>,
 ): Promise<{ undone: number }> {
   const undoing = new Undoing(replay, platform);
   const undone = await platform.followed(undoing.undo(code(undoing)));
-  await tellEnd(replay, platform, "terminated");
+  await recordEnd(replay, platform, "terminated");
   return { undone };
 }
 
@@ -239,7 +239,7 @@ async function takeAllBack(
  * Reports how a run ended, with the number of that run. The function never throws, because the keeper finds an unreported end when the
  * keeper polls the platform. The keeper may poll a long run only once a day, so the function retries until the end is written.
  */
-async function tellEnd(
+async function recordEnd(
   replay: Replay,
   platform: Platform,
   status: End["status"],
@@ -266,7 +266,7 @@ async function tellEnd(
       spent: replay.spending.of(number, replay.undoes),
       result: isToPack ? await platform.reading({ label: "end" }, pack, "always") : undefined,
     };
-    const told = tellLane(replay, { status, error: failure && `${failure.code}: ${replay.hide(failure.message)}`, run: number });
+    const told = notifyLane(replay, { status, error: failure && `${failure.code}: ${replay.hide(failure.message)}`, run: number });
     const calls = replay.envelope.callback_url !== undefined;
     // The keeper does not know the tags, so the write of an end with tags is not left to the keeper.
     const { newTags } = replay;
@@ -299,8 +299,8 @@ async function callBack({ env, instanceId }: Replay): Promise<void> {
  * Ends the instance's turn in the lane of the instance. The call runs in parallel with the write of the run's end. The function never
  * throws.
  */
-async function tellLane({ env, queue, envelope, instanceId }: Replay, end: RunEnd): Promise<void> {
+async function notifyLane({ env, queue, envelope, instanceId }: Replay, end: RunEnd): Promise<void> {
   if (envelope.kind !== "command" || laneIn(queue) === undefined) return;
   const untold = await crashPoint("L12 ended, lane not notified", instanceId).catch(() => true);
-  if (!untold) await tellTurnOver(env, queue, envelope, instanceId, end);
+  if (!untold) await notifyTurnOver(env, queue, envelope, instanceId, end);
 }

@@ -97,7 +97,7 @@ export class Holds {
    */
   async unlessPaused(step: StepCall, how: "asked" | "heard"): Promise<void> {
     const { run } = this.#replay;
-    while ((await (how === "asked" ? run.wanted() : run.heardLast())) !== "goes on") {
+    while ((await (how === "asked" ? run.decision() : run.lastDecision())) !== "continue") {
       await this.untilResumed(step, (this.#counts.get(step.label) ?? 0) + 1);
     }
   }
@@ -110,9 +110,9 @@ export class Holds {
     const { label, guarded = false } = step;
     this.#counts.set(label, round);
     await this.#replay.keepCaught(step).catch(() => undefined);
-    const wanted = await this.#steps.reading({ label, guarded }, () => this.#replay.run.askWanted());
-    if (wanted === "stopped") return this.#replay.stop();
-    if (wanted !== "paused") return;
+    const decision = await this.#steps.reading({ label, guarded }, () => this.#replay.run.readDecision());
+    if (decision === "stopped") return this.#replay.stop();
+    if (decision !== "paused") return;
     this.#resumed ??= this.#steps
       .waitFor(ownName(label, "paused", round), resumeEventType(this.#replay.instanceId), "365 days")
       // After any end of the wait, only the run's status in the database decides whether the run continues.

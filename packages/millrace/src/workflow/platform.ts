@@ -5,7 +5,7 @@ import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
 import { markedTimeoutMs, ownName } from "../contract/step-names.ts";
 import { beginning } from "../contract/text.ts";
-import { type PlatformStepName, tellBrokenOff } from "../contract/told-error.ts";
+import { type PlatformStepName, reportBrokenOff } from "../contract/told-error.ts";
 import { within } from "../contract/within.ts";
 import { unheardOutcome } from "../guard/commit.ts";
 import { doubtEventType, isInDoubt } from "../guard/doubt.ts";
@@ -44,7 +44,7 @@ export class Platform {
     this.#replay = replay;
     this.#steps = steps;
     this.brokenOff = new BrokenOff(replay);
-    replay.inbox.overtaken.catch((error) => this.brokenOff.by(error, { type: "do", name: replay.course.lastAttempted ?? "" }));
+    replay.inbox.overtaken.catch((error) => this.brokenOff.by(error, { type: "do", name: replay.stepOrder.lastAttempted ?? "" }));
     this.holds = new Holds(replay, this);
   }
 
@@ -68,7 +68,7 @@ export class Platform {
     const attempts = new StepAttempts(this.#replay, label, step.name, retries.limit, timeoutMs);
     const made = (attempt: number) =>
       attempts.make(attempt, () => {
-        if (!guarded) this.#replay.course.noteAnew(label);
+        if (!guarded) this.#replay.stepOrder.noteAnew(label);
         const own = { instanceId: this.#replay.instanceId, step: label, class: commits ? "commit" : reads ? "read" : undefined };
         return this.#hold(
           timeoutMs,
@@ -98,7 +98,7 @@ export class Platform {
     );
     const ended = begun.catch(async (told) => {
       if (!attempts.isOutcome(told)) return isOver() ? never<T>() : this.brokenOff.by(told, { type: "do", name });
-      const anew = attempts.ran || (name !== label && !guarded) ? undefined : await this.#replay.inbox.anewAs(label, name);
+      const anew = attempts.ran || (name !== label && !guarded) ? undefined : await this.#replay.inbox.nextNameOf(label, name);
       if (anew) return this.do({ ...step, label: anew, of: label }, policy, body, begins);
       if (!attempts.ran) this.#replay.inbox.noteReplay();
       const error = fromStepError(told);
@@ -213,7 +213,7 @@ export class Platform {
     this.#replay.inbox.noteWaited();
     const rest = Date.now() - since - ms / 2;
     if (rest < 0) this.#replay.inbox.noteReplay();
-    else if (rest > SHORT_SLEEP_MS) this.#replay.course.noteAnew(step.label);
+    else if (rest > SHORT_SLEEP_MS) this.#replay.stepOrder.noteAnew(step.label);
     await this.holds.unlessPaused(step, rest < 0 ? "heard" : "asked");
   }
 
@@ -237,7 +237,8 @@ export class Platform {
     attempt: (number: number, doubted?: string) => Promise<StepOutcome>,
   ): Promise<Output> {
     let doubted: string | undefined;
-    const begin = async (number: number) => ((await this.#replay.run.wanted(number > 1)) === "goes on" ? attempt(number, doubted) : HELD);
+    const begin = async (number: number) =>
+      (await this.#replay.run.decision(number > 1)) === "continue" ? attempt(number, doubted) : HELD;
     let outcome = (await this.#kept(step)) ?? (await this.do(step, policy, begin));
     for (let round = 1; "inDoubt" in outcome || "held" in outcome; round++) {
       const part = "held" in outcome ? "after_pause" : "after_doubt";
@@ -318,11 +319,11 @@ class BrokenOff {
   by(error: unknown, step: PlatformStepName): Promise<never> {
     if (!this.#isSo) {
       this.#isSo = true;
-      this.#replay.course.end();
+      this.#replay.stepOrder.end();
       const said = beginning(messageOf(error), MAX_ERROR_CHARACTERS);
       logLine("warn", { log: "broken_off", ...loggedInstance(this.#replay), step: step.name, error: said });
       // If a platform engine aborts itself, it recognizes its own error and changes no status.
-      this.#rejected.reject(isAborted(error) ? error : new Error(tellBrokenOff(said, step)));
+      this.#rejected.reject(isAborted(error) ? error : new Error(reportBrokenOff(said, step)));
     }
     return new Promise(() => undefined);
   }

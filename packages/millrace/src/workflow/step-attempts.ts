@@ -15,7 +15,7 @@ import {
   saysTerminal,
   unclearOf,
 } from "../contract/errors.ts";
-import { framesOf, readTold, tellError } from "../contract/told-error.ts";
+import { framesOf, readTold, reportError } from "../contract/told-error.ts";
 import type { Retries } from "../guard/step.ts";
 import { WatchedAttempt } from "../observe/attempts.ts";
 import { errorOf } from "../replay/caught.ts";
@@ -99,8 +99,8 @@ export class StepAttempts {
     if (readTold(text)) return true;
     if (isInfrastructure(error)) return false;
     if (isAboutStep(error)) return true;
-    const { inbox, course } = this.replay;
-    if (!this.#ran) return inbox.mayFollow && !course.isBeyond;
+    const { inbox, stepOrder } = this.replay;
+    if (!this.#ran) return inbox.mayFollow && !stepOrder.isBeyond;
     return this.#thrown !== undefined && (this.#thrown.isLast || text.includes(this.#thrown.text));
   }
 
@@ -124,7 +124,7 @@ export class StepAttempts {
    */
   #besideEarlier(attempt: number, error: unknown): unknown {
     const { failures, inbox } = this.replay;
-    const isCertain = attempt - 1 === this.#failed && isDefiniteRefusal(error) && !inbox.mayStand(this.label);
+    const isCertain = attempt - 1 === this.#failed && isDefiniteRefusal(error) && !inbox.mayRemain(this.label);
     if (!isCertain) failures.noteUnclear(this.label);
     this.#failed = attempt;
     return failures.isUnclear(this.label) ? asUnclear(error) : error;
@@ -157,7 +157,7 @@ function asStepError(error: unknown): unknown {
   // that an attempt threw the error.
   const code = codeOf(error) ?? (isInfrastructure(error) ? "step_failed" : undefined);
   if (code === undefined) return withoutCode(error);
-  const text = tellError({ message: messageOf(error), code, isFinal: saysTerminal(error), unclear: unclearOf(error) });
+  const text = reportError({ message: messageOf(error), code, isFinal: saysTerminal(error), unclear: unclearOf(error) });
   if (endsAtOnce(error)) return new NonRetryableError(text);
   return new Error(text.startsWith(NON_RETRYABLE) ? `Error: ${text}` : text);
 }

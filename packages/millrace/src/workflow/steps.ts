@@ -30,7 +30,7 @@ import { CLAIMED } from "../store/inbox/classes.ts";
 import type { ApprovalRequest } from "./approve.ts";
 import { type ChildWorkflow, isChildRecord } from "./child.ts";
 import type { Platform } from "./platform.ts";
-import { EndOfRecord, type Taking } from "./taking.ts";
+import { EndOfRecord, type StepBehaviour } from "./step-behaviour.ts";
 
 /**
  * A step name that is a string literal. A computed name could differ in the next replay, and the step would run twice. For a computed name,
@@ -66,17 +66,24 @@ interface ModeOption {
 export class Steps {
   readonly #replay: Replay;
   readonly #platform: Platform;
-  readonly #taking: Taking;
+  readonly #behaviour: StepBehaviour;
   readonly #mode: StepMode;
   readonly #items: readonly string[];
   readonly #maxHops: number;
 
   /** The engine calls the constructor for each replay. `items` contains the item keys of the enclosing calls of `map`. @internal */
-  constructor(replay: Replay, platform: Platform, taking: Taking, mode: StepMode, maxHops: number, items: readonly string[] = []) {
+  constructor(
+    replay: Replay,
+    platform: Platform,
+    behaviour: StepBehaviour,
+    mode: StepMode,
+    maxHops: number,
+    items: readonly string[] = [],
+  ) {
     this.#maxHops = maxHops;
     this.#replay = replay;
     this.#platform = platform;
-    this.#taking = taking;
+    this.#behaviour = behaviour;
     this.#mode = mode;
     this.#items = items;
   }
@@ -100,7 +107,7 @@ export class Steps {
     const folder = `${envelope.tenant_id}/${instanceId}`;
     // An abandoned attempt at a read may still write its output, so each attempt has its own path.
     const path = () => `${folder}/${digest("read", step.label, attemptToken())}`;
-    return this.#taking.read(step, options, async (nth) => {
+    return this.#behaviour.read(step, options, async (nth) => {
       const output = await read(reportingOf(this.#replay, step, nth));
       await this.#replay.storeTags();
       return { ...(await packOutput(env.PAYLOADS, path, output)), reads: true };
@@ -126,7 +133,7 @@ export class Steps {
     const undoable = definition.undo !== undefined || undo !== undefined;
     const inline = this.#isInline(name, steps, { class: definition.effect, undoable });
     const step = { ...this.#call(name, key, undoable), guarded: true, acts: !CLAIMED.has(definition.effect), inline };
-    return this.#guarded(step, this.#taking.effect(step, { definition, input, record, undo }));
+    return this.#guarded(step, this.#behaviour.effect(step, { definition, input, record, undo }));
   }
 
   /**
@@ -143,7 +150,7 @@ export class Steps {
     assertMakes(name, { undo });
     const inline = this.#isInline(name, steps, { class: "commit", undoable: undo !== undefined });
     const step = { ...this.#call(name, key, undo !== undefined), guarded: true, commits: true, inline };
-    return this.#guarded(step, this.#taking.commit(step, { make, undo, ...policy }) as Promise<Output>);
+    return this.#guarded(step, this.#behaviour.commit(step, { make, undo, ...policy }) as Promise<Output>);
   }
 
   /**
@@ -151,7 +158,7 @@ export class Steps {
    */
   async sleep<Name extends string>(name: Literal<Name>, duration: Duration, options: { key?: string } = {}): Promise<void> {
     this.#storeTags();
-    return this.#taking.sleep(this.#call(name, options.key), duration);
+    return this.#behaviour.sleep(this.#call(name, options.key), duration);
   }
 
   /**
@@ -177,7 +184,7 @@ export class Steps {
       this.#replay.withhold(event.payload, payload);
       return payload;
     };
-    return this.#taking.waitFor(step, { event, ...about }, open);
+    return this.#behaviour.waitFor(step, { event, ...about }, open);
   }
 
   /**
@@ -205,9 +212,9 @@ export class Steps {
     };
     const request = { draft, workflow, hide: () => hidingIn(on.payload, input) };
     const work = async () => {
-      const record = await this.#taking.start(start, request);
+      const record = await this.#behaviour.start(start, request);
       if (!isChildRecord(record)) return record as Result;
-      return this.#taking.child<Result>(this.#call(name, options.key), record, request);
+      return this.#behaviour.child<Result>(this.#call(name, options.key), record, request);
     };
     return this.#guarded(start, work());
   }
@@ -219,7 +226,7 @@ export class Steps {
   async approve<Name extends string>(name: Literal<Name>, request: ApprovalRequest): Promise<Approval> {
     assertDeclared(Boolean(request), `The approval "${name}" has no question: give it { question }, in one sentence.`, { step: name });
     this.#storeTags();
-    return this.#taking.approve(this.#call(name, request.key), request);
+    return this.#behaviour.approve(this.#call(name, request.key), request);
   }
 
   /**
@@ -234,7 +241,7 @@ export class Steps {
   ): Promise<Output[]> {
     return mapItems(items, options.concurrency, (item) => {
       const keys = [...this.#items, String(options.key(item))];
-      return each(item, new Steps(this.#replay, this.#platform, this.#taking, this.#mode, this.#maxHops, keys));
+      return each(item, new Steps(this.#replay, this.#platform, this.#behaviour, this.#mode, this.#maxHops, keys));
     });
   }
 

@@ -5,9 +5,9 @@ import { attemptEffect } from "../guard/effect.ts";
 import { resultOf, type StepOutcome, unpackOutput } from "../guard/output.ts";
 import { skippedRead } from "../guard/skipped.ts";
 import type { Done, Policy, StepDefinition } from "../guard/step.ts";
-import { NAMING_MS } from "../replay/course.ts";
 import type { Replay } from "../replay/replay.ts";
 import type { StepCall } from "../replay/step-call.ts";
+import { NAMING_MS } from "../replay/step-order.ts";
 import { type Approval, knownAnswer } from "../signals/approval.ts";
 import { heldSignal } from "../signals/wait.ts";
 import { CLAIMED } from "../store/inbox/classes.ts";
@@ -15,14 +15,21 @@ import type { Seen } from "../store/inbox/entry.ts";
 import { askerAt } from "./approve.ts";
 import { type ChildRecord, type ChildRequest, endForUndo, isChildRecord, resultOfChild, undoChild } from "./child.ts";
 import type { Platform } from "./platform.ts";
-import { isOutcome, isUnknown, LeftOpen, lastOf, newestOf, takeBack, type Undoable } from "./take-back.ts";
-import { type CommitRequest, type EffectRequest, EndOfRecord, type EventRequest, endOfRecord, type Taking } from "./taking.ts";
+import {
+  type CommitRequest,
+  type EffectRequest,
+  EndOfRecord,
+  type EventRequest,
+  endOfRecord,
+  type StepBehaviour,
+} from "./step-behaviour.ts";
+import { isOutcome, isUnknown, LeftOpen, lastOf, newestOf, type Undoable, undoEffects } from "./undo-effects.ts";
 
 /**
  * Undoes an instance. The class first runs the code of the instance's workflow again with the recorded outcomes. The repeated code
  * determines the effects of the run, their inputs and their order. Then this class undoes the effects.
  */
-export class Undoing implements Taking {
+export class Undoing implements StepBehaviour {
   readonly #replay: Replay;
   readonly #platform: Platform;
   readonly #undoable: Undoable[] = [];
@@ -53,11 +60,11 @@ export class Undoing implements Taking {
     // A branch of the code may run other code between two steps.
     while (passed && !this.#broken && this.#missedOf(entries) && Date.now() - startedAt < NAMING_MS) await this.#untilIdle(20);
     this.#assertWhole();
-    this.#replay.course.end();
+    this.#replay.stepOrder.end();
     const missed = this.#missedOf(entries);
     const label = missed ? labelOf(missed.step, missed.item) : await this.#missedOpen(entries);
     if (label !== undefined) throw this.#whyMissed(label, missed !== undefined, passed);
-    return takeBack(this.#replay, this.#platform, this.#undoable, entries);
+    return undoEffects(this.#replay, this.#platform, this.#undoable, entries);
   }
 
   /**
@@ -153,7 +160,7 @@ export class Undoing implements Taking {
       this.#replay.take(
         step,
         () => found(),
-        (failure) => found(failure).catch(unlessNothingCame),
+        (failure) => found(failure).catch(unlessEndOfRecord),
       ),
     );
   }
@@ -202,10 +209,10 @@ export class Undoing implements Taking {
 
   /** True if the code has called all recorded and all open steps. */
   async #meetsAll(): Promise<boolean> {
-    const { inbox, course } = this.#replay;
+    const { inbox, stepOrder } = this.#replay;
     const entries = await inbox.entries();
     const recorded = entries.filter(({ position }) => position >= 0).map(({ step: name, item }) => labelOf(name, item));
-    const isMet = (label: string) => course.hasBegun(label);
+    const isMet = (label: string) => stepOrder.hasBegun(label);
     if (!recorded.every(isMet) || !Object.keys(inbox.history?.left ?? {}).every(isMet)) return false;
     return [...(await this.#leftOpen.cutOff())].every(isMet);
   }
@@ -220,9 +227,9 @@ export class Undoing implements Taking {
 
   /** Finds the label of an undoable step of an earlier run, without a record, that the code did not reach and no operator skipped. */
   async #missedOpen(entries: readonly Seen[]): Promise<string | undefined> {
-    const { inbox, course } = this.#replay;
+    const { inbox, stepOrder } = this.#replay;
     for (const [label, one] of Object.entries(inbox.history?.left ?? {})) {
-      if (!("open" in one) || one.effect !== "undoable" || course.hasBegun(label)) continue;
+      if (!("open" in one) || one.effect !== "undoable" || stepOrder.hasBegun(label)) continue;
       const last = entries.findLast(({ step, item }) => labelOf(step, item) === label);
       if (await this.#leftOpen.has(label, last, false)) return label;
     }
@@ -280,7 +287,7 @@ export class Undoing implements Taking {
 /** Interval at which the undo checks if it has still to wait for a read. */
 const POLL_MS = 100;
 
-function unlessNothingCame(error: unknown): void {
+function unlessEndOfRecord(error: unknown): void {
   if (!(error instanceof EndOfRecord)) throw error;
 }
 

@@ -19,7 +19,7 @@ import type { HttpEnv } from "../env.ts";
 import {
   answerEvents,
   type Followed,
-  heardLast,
+  lastEventId,
   STREAM_PACE,
   type StreamEvent,
   streamed,
@@ -59,7 +59,7 @@ export const stream = operation("get", "/v1/stream", "followEngine", undefined, 
   headers: streamHeaders.shape,
   answer: { 200: streamed("Events") },
   run(asked) {
-    const heard = placeOf(heardLast(asked.context));
+    const heard = placeOf(lastEventId(asked.context));
     return answerEvents(asked.context, () => followTenant(asked, heard, asked.query.kinds ?? LIVE_KINDS));
   },
 });
@@ -222,7 +222,7 @@ function endOf({ run, status, undo_action }: Instance): string {
 }
 
 function heardOf(context: Context<HttpEnv>): Heard {
-  const id = heardLast(context);
+  const id = lastEventId(context);
   if (id === undefined) return { place: STEPS_BEGIN, stand: "-", hasEnded: false };
   const [, numbers, stand, end] = /^((?:\d{1,15}\.){4})(-|[0-9a-f]{16})(\.end)?$/.exec(id) ?? [];
   if (numbers === undefined || stand === undefined) {

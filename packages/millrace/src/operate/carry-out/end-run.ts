@@ -6,7 +6,7 @@ import { type AttemptError, type StepRecord, wholeHistoryOf } from "../../inspec
 import { askPlatform, nudge } from "../../intake/platform.ts";
 import { isOfBefore } from "../../replay/fresh.ts";
 import { INLINE_MS } from "../../replay/inline.ts";
-import { HEARD_FOR_MS } from "../../replay/which-run.ts";
+import { STATUS_VALID_MS } from "../../replay/run-state.ts";
 import { noteCutOff } from "../../store/actions.ts";
 import { atomically, isLocal, query } from "../../store/d1/retry.ts";
 import { selectInline } from "../../store/inbox/read.ts";
@@ -25,7 +25,7 @@ interface ActionOnRun {
  * Maximum time in milliseconds after the stop of a run in which a replay may begin an effect. The time is the maximum age of the row that
  * the replay has read, plus clock skew.
  */
-const LAST_BEGINNING_MS = HEARD_FOR_MS + 300;
+const LAST_BEGINNING_MS = STATUS_VALID_MS + 300;
 
 /**
  * Number of tries, 10 s apart, before a running attempt is terminated. All tries together take longer than the platform's limit for one

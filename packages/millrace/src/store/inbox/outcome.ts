@@ -180,7 +180,7 @@ export function leaveAlone({ instanceId, step, item, generation }: EntryKey, act
 export const UNDONE = "undone";
 
 /** Marks an effect as undone. The effect's output remains readable, but no run uses it any more. */
-export function takenBack(key: EntryKey): Statement {
+export function markUndone(key: EntryKey): Statement {
   return sql`
     UPDATE millrace_inbox SET state = 'superseded', token = ${UNDONE}, epoch = epoch + 1, updated_at = ${now}
     WHERE ${isEntry(key)} AND state = 'done'`;

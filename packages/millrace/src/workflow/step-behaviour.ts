@@ -25,8 +25,8 @@ export interface EventRequest {
   readonly timeout?: Duration | undefined;
 }
 
-/** How steps behave in a replay: `Doing` executes the steps, and `Undoing` finds the recorded outcomes of the steps. */
-export interface Taking {
+/** How steps behave in a replay: `Executing` executes the steps, and `Undoing` finds the recorded outcomes of the steps. */
+export interface StepBehaviour {
   read<Output>(step: StepCall, policy: Policy, read: (nth: number) => Promise<StepOutcome>): Promise<Output>;
   effect<Input, Output>(step: StepCall, request: EffectRequest<Input, Output>): Promise<Output>;
   commit<Output>(step: StepCall, request: CommitRequest<Output>): Promise<Output>;

@@ -8,7 +8,7 @@ import type { StepCall } from "../replay/step-call.ts";
 import { selectAskedAt, selectCutOff } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
 import type { Seen } from "../store/inbox/entry.ts";
-import { FIRST_UNDO_POSITION, nextGeneration, SKIPPED, takenBack, UNDONE } from "../store/inbox/outcome.ts";
+import { FIRST_UNDO_POSITION, markUndone, nextGeneration, SKIPPED, UNDONE } from "../store/inbox/outcome.ts";
 import type { Platform } from "./platform.ts";
 
 export interface Undoable {
@@ -30,7 +30,7 @@ export interface Undoable {
  * undo finds the remaining effects. A retry of the instance then executes the effect again, under its next generation. The function returns
  * the number of undone effects.
  */
-export async function takeBack(
+export async function undoEffects(
   replay: Replay,
   platform: Platform,
   undoable: readonly Undoable[],
@@ -42,7 +42,7 @@ export async function takeBack(
     if (effect?.state !== "done" || effect.undoable !== 1 || effect.token === SKIPPED) continue;
     const key = { instanceId: replay.instanceId, step: effect.step, item: effect.item, generation: effect.generation };
     const back = undoStep(step, effect.position, entries);
-    const superseded = () => [takenBack(key), nextGeneration(key)];
+    const superseded = () => [markUndone(key), nextGeneration(key)];
     const all = (): Writes => {
       const { statements = [], emit = [] } = asWrites(writes(), back.label);
       return { emit, statements: [...statements, ...superseded()] };
@@ -120,7 +120,7 @@ export class LeftOpen {
     if (last !== undefined && last.state !== "failed") return false;
     const { cutOff, undoneSince } = await this.#known();
     return (
-      (failed || cutOff.has(label) || this.#replay.inbox.mayStand(label)) &&
+      (failed || cutOff.has(label) || this.#replay.inbox.mayRemain(label)) &&
       !(last !== undefined && isAnswered(last) && last.updated_at >= undoneSince)
     );
   }

@@ -13,10 +13,10 @@ import { askPerson, awaitEvent, lastingMs } from "./await.ts";
 import { attemptChild, awaitChild, type ChildRecord, type ChildRequest, resultOfChild } from "./child.ts";
 import type { Platform } from "./platform.ts";
 import { wasSlept } from "./step-attempts.ts";
-import type { CommitRequest, EffectRequest, EventRequest, Taking } from "./taking.ts";
+import type { CommitRequest, EffectRequest, EventRequest, StepBehaviour } from "./step-behaviour.ts";
 
 /** Executes the steps of a workflow. A step runs on the platform, unless its recorded output is in the inbox. */
-export class Doing implements Taking {
+export class Executing implements StepBehaviour {
   constructor(
     readonly replay: Replay,
     readonly platform: Platform,

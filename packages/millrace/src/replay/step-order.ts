@@ -19,7 +19,7 @@ const REMEMBERED_MS = 500;
  * if another step is faster in the later replay. The steps that had settled before a step are stored in the entry of that step, without a
  * separate write.
  */
-export class Course implements Progress {
+export class StepOrder implements Progress {
   readonly #begun = new Set<string>();
   readonly #underWay = new Set<string>();
   readonly #settled: Settlement[] = [];
@@ -33,7 +33,7 @@ export class Course implements Progress {
   #inLog = 0;
   /** Failures stored for later replays, although no outcome contains them yet. */
   readonly #kept = new Map<string, Caught>();
-  #telling = false;
+  #isReleasing = false;
   #over = false;
   /** Number of results that the code had received when the code ended. */
   #heardAtEnd: number | undefined;
@@ -243,17 +243,17 @@ export class Course implements Progress {
   #turnOf(settlement: Settlement): Promise<void> | undefined {
     const { label } = settlement;
     const [next = label] = this.#expected;
-    if (this.#underWay.size === 1 && !this.#telling && next === label) {
-      this.#tell(settlement);
+    if (this.#underWay.size === 1 && !this.#isReleasing && next === label) {
+      this.#release(settlement);
       return undefined;
     }
     return new Promise((release) => {
       this.#held.push({ settlement, release });
-      if (!this.#telling) void this.#tellInTurn();
+      if (!this.#isReleasing) void this.#releaseInOrder();
     });
   }
 
-  #tell(settlement: Settlement): void {
+  #release(settlement: Settlement): void {
     this.#underWay.delete(settlement.label);
     this.#failed.set(settlement.label, settlement.failure !== undefined);
     this.#settled.push(settlement);
@@ -261,18 +261,18 @@ export class Course implements Progress {
     this.#beyond ||= this.#underWay.size === 0 && this.#anew.has(settlement.label);
   }
 
-  async #tellInTurn(): Promise<void> {
-    this.#telling = true;
+  async #releaseInOrder(): Promise<void> {
+    this.#isReleasing = true;
     for (;;) {
       // After this turn of the event loop, the code has called the steps that follow the last result.
       await scheduler.wait(0);
       await this.#untilNamed();
       const [next] = this.#over ? [] : this.#held.splice(this.#nextHeld(), 1);
       if (!next) break;
-      this.#tell(next.settlement);
+      this.#release(next.settlement);
       next.release();
     }
-    this.#telling = false;
+    this.#isReleasing = false;
   }
 
   /** Waits, for at most `NAMING_MS`, until the code calls the step that the code of the earlier replay called before the next result. */

@@ -9,13 +9,13 @@ import { isClosed } from "../store/instances/status.ts";
  * How long a run uses a status of its instance's row, in milliseconds. No effect begins with an older status. Therefore a run that slept,
  * waited or was in a back-off reads the status first. Consecutive steps receive the status with their own writes.
  */
-export const HEARD_FOR_MS = 700;
+export const STATUS_VALID_MS = 700;
 
 /** An operator's decision about a run: no decision, pause, or stop. */
-type Wanted = "goes on" | "paused" | "stopped";
+type Decision = "continue" | "paused" | "stopped";
 
 /** The run to which a replay belongs, according to the first read of the instance's row, and the decisions of operators since this read. */
-export class WhichRun {
+export class RunState {
   readonly #recorder: RecorderClient;
   readonly #instanceId: string;
   readonly #undoes: boolean;
@@ -47,7 +47,7 @@ export class WhichRun {
   }
 
   /** The run's number without a read; null if the number is unknown. */
-  async heard(): Promise<number | null> {
+  async knownNumber(): Promise<number | null> {
     return (await this.#number?.catch(() => undefined)) ?? null;
   }
 
@@ -63,25 +63,25 @@ export class WhichRun {
    * An operator's decision. The decision is read from the database if the last status is too old, or if `anew` is true. If the database is
    * unavailable, no decision and no outcome can be written, so the run continues up to its next write.
    */
-  async wanted(anew = false): Promise<Wanted> {
-    if (anew || Date.now() - this.#heardAt > HEARD_FOR_MS) await this.#look().catch(() => undefined);
-    return this.heardLast();
+  async decision(anew = false): Promise<Decision> {
+    if (anew || Date.now() - this.#heardAt > STATUS_VALID_MS) await this.#look().catch(() => undefined);
+    return this.lastDecision();
   }
 
   /** An operator's decision, always read from the database, because a run must not wait because of an old status. Errors: `unavailable`. */
-  async askWanted(): Promise<Wanted> {
+  async readDecision(): Promise<Decision> {
     await this.#look();
-    return this.heardLast();
+    return this.lastDecision();
   }
 
   /** The operator's decision according to the last received status, even if this status is old. */
-  async heardLast(): Promise<Wanted> {
-    if (this.#undoes || !this.#standing) return "goes on";
+  async lastDecision(): Promise<Decision> {
+    if (this.#undoes || !this.#standing) return "continue";
     const { undo, status, run } = this.#standing;
     if (undo !== null || status === "terminated" || isClosed(this.#standing)) return "stopped";
     // If another run has begun, this run must end, because the other run waits for the end of this run.
-    if (run !== ((await this.heard()) ?? run)) return "stopped";
-    return status === "paused" ? "paused" : "goes on";
+    if (run !== ((await this.knownNumber()) ?? run)) return "stopped";
+    return status === "paused" ? "paused" : "continue";
   }
 
   get undo(): string | null {
@@ -107,7 +107,7 @@ export class WhichRun {
 
   async assertNotUndone(): Promise<void> {
     await patiently(() => this.number());
-    if ((await this.wanted()) !== "stopped") return;
+    if ((await this.decision()) !== "stopped") return;
     const said = this.undo === null ? "was stopped" : "is undone";
     throw new MillraceError("not_retryable", `The instance ${said}, so no further step starts. To repeat its work, retry it.`);
   }
