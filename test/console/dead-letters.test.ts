@@ -131,7 +131,7 @@ it("all dead letters of a cause are counted and replayed in stages, and the caus
   await page.keyboard.press("x");
   await page.getByRole("button", { name: "Replay all with this cause …" }).click();
   await page.getByText("in stages of 1, 1").waitFor();
-  await because(page, "the shop is mended");
+  await because(page, "the shop is fixed");
   await page.getByRole("heading", { name: "Replay 2 dead letters" }).waitFor();
   await page.locator(".status", { hasText: "complete" }).first().waitFor();
   await page.goBack();

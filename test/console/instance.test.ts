@@ -49,14 +49,14 @@ it("a failure is found, understood and retried by keyboard alone: the retry's pl
   await dialog.getByRole("listitem").filter({ hasText: "put page" }).getByText("runs", { exact: true }).waitFor();
   await expectFit(page, "instance-retry");
   expect((await ada.ask<{ items: { status: string }[] }>("GET", "/v1/instances?status=errored")).items).toHaveLength(1);
-  await because(page, "the store is mended");
+  await because(page, "the store is fixed");
   await dialog.waitFor({ state: "hidden" });
   await page.locator(".facts").getByText("complete", { exact: true }).waitFor();
   // Its button has gone, and the focus is in the button's place.
   await page.getByRole("button", { name: "Undo", exact: true }).waitFor();
   await expect.poll(() => page.evaluate("document.activeElement.className")).toBe("acts");
   const acted = page.getByRole("table", { name: "Actions on this instance" });
-  await acted.getByRole("row", { name: /ada retry .*the store is mended/ }).waitFor();
+  await acted.getByRole("row", { name: /ada retry .*the store is fixed/ }).waitFor();
   await page.getByText(/^Run 1 failed at put page: .*\(status 403\)/).waitFor();
   await page.getByText(/^run 2 took/).waitFor();
   const { idempotency_key: key } = await ada.ask<{ idempotency_key: string }>(
@@ -65,7 +65,7 @@ it("a failure is found, understood and retried by keyboard alone: the retry's pl
   );
   await page.locator(".facts").getByTitle(`${key}: copy it`).waitFor();
   const { items } = await ada.ask<{ items: { verb: string; reason: string }[] }>("GET", "/v1/audit");
-  expect(items.filter(({ verb }) => verb === "retry")).toMatchObject([{ reason: "the store is mended" }]);
+  expect(items.filter(({ verb }) => verb === "retry")).toMatchObject([{ reason: "the store is fixed" }]);
   await expectFit(page, "instance-complete");
 });
 

@@ -24,7 +24,7 @@ it("a job is shown as a graph and as a list with the same content, with its fail
 
   // A retry in another window appears here without a reload.
   const { items } = await ada.ask<{ items: { id: string }[] }>("GET", "/v1/instances?status=errored");
-  for (const { id } of items) await ada.ask("POST", `/v1/instances/${id}/retry`, { reason: "the store is mended" });
+  for (const { id } of items) await ada.ask("POST", `/v1/instances/${id}/retry`, { reason: "the store is fixed" });
   await rows.filter({ hasText: "post-to-social" }).getByText("complete").nth(1).waitFor();
   await expect.poll(() => graph.locator('[data-tone="red"]').count()).toBe(0);
   await page.getByLabel(/^List/).selectOption("type");

@@ -200,13 +200,13 @@ it("an alert is muted for a period, with a reason, and notified again", async ()
   await page.getByText("known since Monday").waitFor();
   await expectFit(page, "to-do-alerts");
   await page.getByRole("button", { name: "Unmute" }).click();
-  await because(page, "it is mended");
+  await because(page, "it is fixed");
   await expect.poll(() => page.getByRole("button", { name: "Mute", exact: true }).count()).toBe(2);
   const { items } = await ada.ask<{ items: { verb: string; reason: string }[] }>("GET", "/v1/audit");
   expect(items.map(({ verb, reason }) => [verb, reason])).toEqual(
     expect.arrayContaining([
       ["mute", "known since Monday"],
-      ["unmute", "it is mended"],
+      ["unmute", "it is fixed"],
     ]),
   );
 });

@@ -44,7 +44,8 @@ it("R02 each instance has one recorder, instances are distributed evenly, and an
 
 it("W25 of two concurrent replays that each assume to be the first of a run, one records its outcome, and the other queries first", async () => {
   const id = ids.digest(fresh());
-  const recorder = recorderOf(probeEnv, id);
+  // The client is no promise, so an async function may return it.
+  const recorder = await Promise.resolve(recorderOf(probeEnv, id));
   const by = (pass: string) => {
     const one = attempt(id, `${pass}-token`);
     return recorder.record({ ...one, key: { ...one.key, step: `of ${pass}` }, replay: pass, readAt: 0 }, { ...OUTCOME, output: "1" });

@@ -30,8 +30,8 @@ export function assertMaySay({ scopes }: Pick<Asker, "scopes">, { type, access }
 }
 
 /**
- * Refuses an event that the token may not publish. No token may publish an event without an `access`. Errors: `forbidden`, whose text contains
- * the next step, or `unknown_message_type`.
+ * Refuses an event that the token may not publish. No token may publish an event without an `access`. Errors: `forbidden` with
+ * the next step in its text, or `unknown_message_type`.
  */
 export function assertMayState(catalog: Catalog, { scopes }: Pick<Asker, "scopes">, type: string): void {
   const { access } = catalog.subscribers(type).event;

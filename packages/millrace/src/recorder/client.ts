@@ -46,7 +46,8 @@ export function recorderOf(env: EngineEnv, instanceId: string): RecorderClient {
         throw asUnavailable(error, "The recorder");
       }
     };
-  return new Proxy({} as RecorderClient, { get: (_, name) => call(name as keyof RecorderClient) });
+  // An object with a function `then` would be awaited like a promise.
+  return new Proxy({} as RecorderClient, { get: (_, name) => (name === "then" ? undefined : call(name as keyof RecorderClient)) });
 }
 
 /** Matches the platform's error for a call whose arguments or result exceed 32 MiB. */

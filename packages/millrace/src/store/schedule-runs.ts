@@ -1,10 +1,10 @@
 import { now, type Statement, sql } from "../contract/sql.ts";
 
 /**
- * What happened at a due time of a schedule.
- * - `started`: its command was accepted
+ * The result of a due time of a schedule.
+ * - `started`: the command was accepted
  * - `manual`: an operator ran the schedule
- * - `refused`: the command is not valid (any more)
+ * - `refused`: the command is no longer valid
  * - `missed`: no command was sent at the due time
  * - `paused`: the schedule was paused
  */

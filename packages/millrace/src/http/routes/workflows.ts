@@ -22,7 +22,7 @@ const common = reasoned.extend({
 const bodies = {
   pause: common.extend({
     running: z.enum(["continue", "pause"]).default("continue").meta({
-      description: "Running instances of your tenant go on, or a bulk action pauses them. `pause` is refused with `all_tenants`.",
+      description: "Running instances of your tenant continue, or a bulk action pauses them. `pause` is refused with `all_tenants`.",
     }),
   }),
   resume: common,
