@@ -158,7 +158,8 @@ export const MAY_IMPORT: Record<string, readonly string[]> = {
 
 /**
  * Files that a folder may import from an otherwise forbidden folder: the command line writes database rows as the engine does, parses
- * input as the engine does, recognizes an engine by its header, and suggests names by one rule.
+ * input as the engine does, recognizes an engine by its header, and suggests names by one rule. The command line and the console explain
+ * verdicts with the engine's sentences.
  */
 export const MAY_IMPORT_FILES: Record<string, readonly string[]> = {
   cli: [
@@ -173,6 +174,7 @@ export const MAY_IMPORT_FILES: Record<string, readonly string[]> = {
       "store/instances/status",
     ],
   ].map((file) => `engine/${file}.ts`),
+  console: ["engine/contract/plan-verdicts.ts"],
 };
 
 /** Folders that may import only the types of other folders. */

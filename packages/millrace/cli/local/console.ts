@@ -4,13 +4,15 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { Refusal } from "../command.ts";
+import type { Operation } from "../operate/operations.ts";
 import { digestOf } from "./made-once.ts";
 import { ROOT } from "./wrangler.ts";
 
 const SOURCES = join(ROOT, "packages/millrace/console");
 /** The generated module with the script and the style, which the Worker imports. Git ignores this module. */
 const BUILT = join(ROOT, "packages/millrace/src/http/console/built.js");
-const FROM = [SOURCES, join(import.meta.dirname, "console.ts"), join(ROOT, "package-lock.json")];
+const OPERATIONS = join(ROOT, "packages/millrace/cli/operate/operations.json");
+const FROM = [SOURCES, OPERATIONS, join(import.meta.dirname, "console.ts"), join(ROOT, "package-lock.json")];
 /** Browsers that support `light-dark()` and all other features that the console uses. */
 const BROWSERS = ["chrome125", "firefox125", "safari17.5"];
 
@@ -64,16 +66,36 @@ function named(text: string, ending: string): string {
   return JSON.stringify({ name: `${digest}.${ending}`, text });
 }
 
+/** Parameters of a list that are not filters. */
+const NO_FILTERS = new Set(["cursor", "limit", "reveal"]);
+
+/** The filters of each list of the API, by its path: the permitted values of each, or its type. The console shows them. */
+function filtersOf(operations: readonly Operation[]): Record<string, Record<string, string | readonly string[]>> {
+  const lists = operations.filter(({ page }) => page !== undefined);
+  return Object.fromEntries(
+    lists.map(({ path, fields }) => {
+      const filters = fields.filter(({ in: place, name }) => place === "query" && !NO_FILTERS.has(name));
+      return [path.replaceAll(/\{(\w+)\}/g, ":$1"), Object.fromEntries(filters.map(({ name, type, values }) => [name, values ?? type]))];
+    }),
+  );
+}
+
+export function readOperations(): Operation[] {
+  return JSON.parse(readFileSync(OPERATIONS, "utf8")) as Operation[];
+}
+
 interface Output {
   output: readonly { fileName: string; code?: string; source?: string | Uint8Array }[];
 }
 
-async function built(): Promise<{ script: string; style: string }> {
+/** The script and the style of the console, with the filters of these operations. */
+export async function built(operations = readOperations()): Promise<{ script: string; style: string }> {
   if (!isInstalled()) throw new Refusal("The console is not built, and the packages that build it are not installed: run `npm install`.");
   const { build } = await import("vite");
   const options = {
     // NODE_ENV is set to production, because the value test, which a test run sets, would make the build larger.
-    ...{ configFile: false, root: SOURCES, logLevel: "silent", mode: "production", define: { "process.env.NODE_ENV": '"production"' } },
+    ...{ configFile: false, root: SOURCES, logLevel: "silent", mode: "production" },
+    define: { "process.env.NODE_ENV": '"production"', MILLRACE_FILTERS: JSON.stringify(filtersOf(operations)) },
     oxc: { jsx: { runtime: "automatic", importSource: "preact", development: false } },
     build: {
       ...{ write: false, target: BROWSERS, cssTarget: BROWSERS, modulePreload: false, reportCompressedSize: false },

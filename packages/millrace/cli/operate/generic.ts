@@ -58,7 +58,8 @@ function optionOf({ name }: Pick<Field, "name">): string {
   return name.replaceAll("_", "-").replace(/^idempotency-/, "");
 }
 
-function described({ type, needed, values, says = "" }: Field): Option {
+function described({ type, needed, values: given, says = "" }: Field): Option {
+  const values = type === "flag" ? undefined : given;
   const [value, all] = [PLACES[type], values && `One of ${values.join(", ")}.`];
   const text = [needed ? "Required." : "", says, all].filter(Boolean).join(" ");
   return { ...(value !== undefined && { value }), ...(values && { values }), says: text };

@@ -46,7 +46,7 @@ export function operationsIn({ paths, components }: Json): Operation[] {
         : "";
     const says = [given.description ?? schema.description ?? "", usual].join(" ").trim().replaceAll(/`/g, "");
     const type = typeOf(schema, values, resolved(schema.items));
-    return { name, in: place, type, ...(needed && { needed }), ...(values && type !== "flag" && { values }), ...(says && { says }) };
+    return { name, in: place, type, ...(needed && { needed }), ...(values && { values }), ...(says && { says }) };
   };
   const operationOf = (method: string, path: string, operation: Json): Operation => {
     const { parameters = [], requestBody, responses, summary } = operation;

@@ -14,10 +14,12 @@ type Of<At extends Path, How extends Method<At>> = Routes[At][How] extends { inp
   : never;
 type Good<Out> = Out extends { code: string; title: string; status: number } ? never : Out;
 type Query<In> = In extends { query: infer Query } ? Query : Record<string, never>;
+/** The parameters of a GET request. */
+export type Asked<At extends Path> = Partial<Query<Of<At, "$get" & Method<At>>["in"]>>;
 
 /** The type of a route's response to a GET request, such as `Answer<"/v1/instances">`, or to another method. */
 export type Answer<At extends Path, How extends Method<At> = "$get" & Method<At>> = Good<Of<At, How>["out"]>;
-export type Item<At extends Path> = Answer<At> extends { items: (infer One)[] } ? One : never;
+export type Item<At extends Path> = Answer<At> extends { items: (infer One extends object)[] } ? One : never;
 
 export type Result<T> = { ok: true; data: T } | { ok: false; problem: Problem };
 
@@ -29,10 +31,7 @@ interface Sent {
   signal?: AbortSignal;
 }
 
-export function get<At extends Path>(
-  path: At,
-  sent: Omit<Sent, "body" | "key"> & { query?: Partial<Query<Of<At, "$get" & Method<At>>["in"]>> } = {},
-): Promise<Result<Answer<At>>> {
+export function get<At extends Path>(path: At, sent: Omit<Sent, "body" | "key"> & { query?: Asked<At> } = {}): Promise<Result<Answer<At>>> {
   return send("GET", path, sent) as Promise<Result<Answer<At>>>;
 }
 

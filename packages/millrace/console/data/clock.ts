@@ -8,10 +8,7 @@ export const timeNow = () => Date.now() + ahead;
 /** The current time for display, which is updated every second. It is not updated while the page is hidden. */
 export const clock = cell(timeNow());
 
-/**
- * Determines the difference between the engine's clock and the browser's clock. Small differences are ignored, because the network's
- * latency causes them.
- */
+/** Sets the clock to the engine's time. A small difference is ignored, because the latency of the network causes it. */
 export function setClock(engineTime: string): void {
   const difference = Date.parse(engineTime) - Date.now();
   ahead = Math.abs(difference) > SMALL_MS ? difference : 0;

@@ -88,10 +88,7 @@ export function controlFor(schema: Schema, value: unknown): Control {
   return isShown ? control : "json";
 }
 
-/**
- * A minimal value for a schema, without optional fields: its example, its default, or its only value. A required field without such a value
- * is empty.
- */
+/** A minimal value for a schema: its example, its default, or its only value. Optional fields are omitted, other fields are empty. */
 export function exampleOf(given: Schema): unknown {
   const schema = opened(given);
   const own = [given.examples?.[0], given.default, schema.examples?.[0], schema.default, schema.const].find((one) => one !== undefined);

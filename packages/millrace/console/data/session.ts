@@ -38,10 +38,7 @@ export function tryAgain(): Promise<void> {
   return attempt();
 }
 
-/**
- * Signs in with the code in the page's address, with the tab's token, or with Cloudflare Access. Otherwise asks for a token. The code is
- * removed from the address immediately.
- */
+/** Signs in with the code in the page's address, which is removed, or with the tab's token, or with Cloudflare Access. */
 export function begin(): Promise<void> {
   const code = /^#code=(.+)$/.exec(location.hash)?.[1];
   if (location.hash) history.replaceState(history.state, "", location.pathname + location.search);

@@ -120,34 +120,29 @@ interface Shown<Row> {
   isTorn?: true;
 }
 
-interface ListOptions<Row> {
+export interface ListOptions<Row> {
+  /** The parameters of the route's path. */
+  param?: Record<string, string>;
   /** Default: the row's id. */
   nameOf?: (row: Row) => string;
   /** Default: the list is reloaded after each action of an operator. */
   about?: About;
   /** Reads a changed row from an event. */
   rowIn?: (event: LiveEvent) => Row | undefined;
-}
-
-/** Loads the list of a route with `usePages`. A page has 50 rows, unless `query` contains another limit. */
-export function useList<At extends Path>(
-  at: At,
-  query: object,
-  { param = {}, ...options }: ListOptions<Item<At>> & { param?: Record<string, string> } = {},
-): Pages<Item<At>> {
-  const load = (cursor: string | undefined) => send("GET", at, { param, query: { limit: "50", ...query, cursor } });
-  return usePages(load as never, [at, JSON.stringify([param, query])], options);
+  /** Loads a page in another way than by one request to the route. */
+  load?: (cursor: string | undefined) => Promise<Result<Page<Row>>>;
 }
 
 /**
- * Loads a list page by page. The first page is kept up to date and merged with the later pages.
- * If there are more new rows than one page, the shown rows remain until the user requests the newest rows.
+ * Loads a list page by page. A page has 50 rows, unless `query` contains another limit. The first page is kept up to date and merged with
+ * the later pages. If there are more new rows than one page, the shown rows remain until the user requests the newest rows.
  */
-export function usePages<Row>(
-  load: (cursor: string | undefined) => Promise<Result<Page<Row>>>,
-  depends: readonly unknown[],
-  { nameOf = (row) => (row as { id: string }).id, about = ["action"], rowIn }: ListOptions<Row> = {},
-): Pages<Row> {
+export function useList<At extends Path>(at: At, query: object, options: ListOptions<Item<At>> = {}): Pages<Item<At>> {
+  type Row = Item<At>;
+  const { param = {}, nameOf = (row) => (row as { id: string }).id, about = ["action"], rowIn } = options;
+  const load =
+    options.load ?? ((cursor) => send("GET", at, { param, query: { limit: "50", ...query, cursor } }) as Promise<Result<Page<Row>>>);
+  const depends = [at, JSON.stringify([param, query])];
   const list = useRef({ isReading: false });
   const restart = () => {
     list.current = { isReading: false };
@@ -200,10 +195,7 @@ function joined<Row>({ items, next_cursor }: Page<Row>, shown: Shown<Row> | unde
 /** The interval of the reload, in which the engine collects new metrics. */
 const EVERY_MS = 10_000;
 
-/**
- * Reloads values that change without an event, such as rates. Reloads them every 10 seconds while live updates are on and the page is
- * visible.
- */
+/** Reloads values that change without an event, such as rates, every 10 s while live updates are on. */
 export function useRegularly(again: () => void): void {
   const latest = useRef(again);
   latest.current = again;

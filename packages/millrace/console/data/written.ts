@@ -28,10 +28,7 @@ export function writtenJson(text: string): Written {
 
 const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i;
 
-/**
- * Converts a number that the user typed. A number is invalid if JSON cannot represent the number, or if a JSON parser would change its
- * value.
- */
+/** Converts a number that the user typed. A number that a JSON parser would change is invalid. */
 export function writtenNumber(text: string): Written {
   const said = text.trim();
   if (!NUMBER.test(said)) return new Written(text, "This is not a number. Examples: 5, -0.5, 1e6.");
@@ -49,10 +46,7 @@ function digitsOf(text: string): string {
   return kept === "" ? "0" : `${sign}${kept}e${Number(power) - part.length + digits.length - kept.length}`;
 }
 
-/**
- * Formats a value as JSON. `Written` parts keep their original text. `indent` is the indentation of each level; by default, the JSON is on
- * one line.
- */
+/** Formats a value as JSON, by default on one line. `Written` parts keep their original text. */
 export function jsonText(value: unknown, indent = "", line = indent && "\n"): string {
   if (value instanceof Written) return value.text;
   if (typeof value !== "object" || value === null) return JSON.stringify(value) ?? "null";

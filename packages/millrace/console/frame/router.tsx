@@ -50,9 +50,7 @@ export function go(href: string, { replace = false } = {}): void {
   place.set(placeNow());
 }
 
-/**
- * Sets filters in the URL of the current screen. The values undefined and "" remove a filter. Filters that are not passed remain unchanged.
- */
+/** Sets filters in the URL of the current screen. The values undefined and "" remove a filter. */
 export function setFilters(filters: Readonly<Record<string, string | undefined>>): void {
   const query = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(filters)) {
@@ -78,9 +76,7 @@ export function Link({ to, children, ...rest }: LinkProps) {
   );
 }
 
-/**
- * Key handlers by key name. The name `g i` means two keys in sequence. If a handler returns false, the next lower layer handles the key.
- */
+/** Handlers by key. `g i` means two keys in sequence. If a handler returns false, the next lower layer handles the key. */
 type Keys = Readonly<Record<string, () => unknown>>;
 
 /** The user's setting for shortcuts of single keys. Esc, Ctrl+Enter and the arrow keys always work. */

@@ -79,13 +79,8 @@ export function useActs(again: () => void, { id, after }: { id?: string; after?:
   return { told, say, line, ask: ask as Ask };
 }
 
-interface ButtonsProps {
-  ask: Ask;
-  of: readonly (Declared & { class?: string | undefined; label?: string })[];
-}
-
 /** Buttons that open the dialogs of actions. */
-export function ActButtons({ ask, of }: ButtonsProps) {
+export function ActButtons({ ask, of }: { ask: Ask; of: readonly (Declared & { class?: string | undefined; label?: string })[] }) {
   return (
     <>
       {of.map(({ class: kind, label, ...act }) => (

@@ -4,10 +4,7 @@ import { seconds } from "./text.tsx";
 
 interface Rule {
   says: string;
-  /**
-   * True for a rule about new failures. The status `resolved` means that no further failures occurred. It does not mean that the earlier
-   * failures are fixed.
-   */
+  /** True for a rule about new failures, whose status `resolved` does not mean that the earlier failures are fixed. */
   isOfArrivals?: boolean;
   to?: (labels: Readonly<Record<string, string>>) => string;
 }

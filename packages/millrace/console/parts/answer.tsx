@@ -27,21 +27,12 @@ type DoubtVerb = keyof typeof TO_DOUBTS;
 /** The consequence of each resolution, as the API describes it. Null if the API would refuse the resolution. */
 export type Follows = Readonly<Record<DoubtVerb, string | null>>;
 
-/**
- * The label of a resolution. If the API would refuse `reject`, the effect certainly happened, so that a retry would execute the effect
- * again.
- */
+/** The label of a resolution. Where the API would refuse `reject`, the effect happened, so that a retry repeats it. */
 function wordOf(verb: DoubtVerb, consequences: Follows): string {
   return verb === "retry" && consequences.reject === null ? "Run it again" : TO_DOUBTS[verb];
 }
 
-interface DoubtAnswersProps {
-  doubt: Doubt;
-  consequences: Follows;
-  ask: Ask;
-}
-
-export function DoubtAnswers({ doubt, consequences, ask }: DoubtAnswersProps) {
+export function DoubtAnswers({ doubt, consequences, ask }: { doubt: Doubt; consequences: Follows; ask: Ask }) {
   return (
     <ul class="answers">
       {(Object.keys(TO_DOUBTS) as DoubtVerb[])

@@ -49,10 +49,7 @@ const LABEL = 88;
 const inWords = (value: number) => value.toLocaleString();
 const named = ({ name }: Series) => name.replaceAll("_", " ");
 
-/**
- * Draws charts over the same periods, and shows the values of the period that the user chooses with the pointer or the arrow keys. A table
- * has the same values.
- */
+/** Draws charts over the same periods. The values of the period that the user chooses, and all values in a table, are text. */
 export function Charts({ charts, table, times, labelOf }: ChartsProps) {
   const [chosen, choose] = useState<number>();
   const [isOpen, open] = useState(false);

@@ -160,10 +160,7 @@ function Items({ name, schema, value, set, isRequired, path, told }: FieldProps)
   );
 }
 
-/**
- * Maximum length of a text that is edited in a field of one line. A longer text is edited in a text area, unless its schema has a pattern
- * or a format.
- */
+/** Maximum length of a text in a field of one line, unless the schema of the text has a pattern or a format. */
 const SHORT = 200;
 
 function Control({ control, schema, value, set, isRequired, issue }: ControlProps & { control: string }) {
@@ -234,13 +231,7 @@ function Time({ value, set, ...rest }: { value: unknown; set: (value: string | u
   return <input {...rest} type="datetime-local" step="1" value={text} onInput={(event) => change(event.currentTarget.value)} />;
 }
 
-interface CheckProps {
-  label: ComponentChildren;
-  isSet: boolean;
-  set: (isSet: boolean) => void;
-}
-
-export function Check({ label, isSet, set }: CheckProps) {
+export function Check({ label, isSet, set }: { label: ComponentChildren; isSet: boolean; set: (isSet: boolean) => void }) {
   return (
     <label class="check">
       <input type="checkbox" checked={isSet} onChange={() => set(!isSet)} /> <span>{label}</span>

@@ -19,16 +19,8 @@ export function Json({ value, label }: { value: unknown; label: string }) {
   );
 }
 
-interface FoldedProps {
-  title: string;
-  label: string;
-  value: unknown;
-  class?: string;
-  open?: boolean;
-}
-
 /** A JSON value that is shown when the user opens its title. */
-export function Folded({ title, label, value, ...rest }: FoldedProps) {
+export function Folded({ title, label, value, ...rest }: { title: string; label: string; value: unknown; class?: string; open?: boolean }) {
   return (
     <details {...rest}>
       <summary>{title}</summary>

@@ -1,50 +1,10 @@
-import { type ComponentChildren, type ComponentType, Fragment, type VNode } from "preact";
-import { useId, useRef } from "preact/hooks";
+import { type ComponentChildren, type ComponentType, Fragment } from "preact";
+import { useId } from "preact/hooks";
 import { useCell } from "../data/cell.ts";
 import type { Problem } from "../data/problem.ts";
 import { may, session } from "../data/session.ts";
-import type * as Data from "../data/use-data.ts";
-import { hrefOf, Link, useWalk } from "../frame/router.tsx";
-import { Ago, GAPS, hasGaps, marked } from "./text.tsx";
-
-export interface ListProps<Row> {
-  pages: Data.Pages<Row>;
-  noun: readonly [one: string, many: string];
-  /** The reason why the list is empty, or a text for `Empty`. */
-  empty: string | VNode;
-  /** The command that fills the list. */
-  command?: string;
-  /** The filters of the list. If a filter is set, an empty list says so. Default: `empty` is shown. */
-  filters?: object;
-  children: (rows: Row[]) => ComponentChildren;
-}
-
-export function List<Row>({ pages, noun: [one, many], empty, command, filters = {}, children }: ListProps<Row>) {
-  const { rows, problem, more, newest } = pages;
-  const isFiltered = Object.values(filters).some(Boolean);
-  const none = isFiltered ? `No ${one} matches these filters. Clear shows all.` : empty;
-  return (
-    <>
-      {(problem || !rows) && <Reading problem={problem} />}
-      {newest && (
-        <p role="status">
-          There are more new {many} than one page shows. <Button press={newest}>Show the newest</Button>
-        </p>
-      )}
-      {rows?.length === 0 && !problem && (typeof none === "string" ? <Empty command={isFiltered ? "" : command}>{none}</Empty> : none)}
-      {rows && rows.length > 0 && children(rows)}
-      {rows && (rows.length > 0 || more) && (
-        <p class="quiet foot">
-          <span role="status">
-            {rows.length} {rows.length === 1 ? one : many}
-            {more ? (rows.length > 0 ? " shown; there are more" : " so far") : ""}
-          </span>
-          {more && <Button press={more}>{rows.length > 0 ? "Show more" : "Search further"}</Button>}
-        </p>
-      )}
-    </>
-  );
-}
+import { hrefOf, Link } from "../frame/router.tsx";
+import { marked } from "./text.tsx";
 
 export function Empty({ children, command }: { children: ComponentChildren; command?: string | undefined }) {
   return (
@@ -126,31 +86,24 @@ export function Pages({ screen, title, pages, at, open = {} }: PagesProps) {
       <Views
         label={title}
         current={heading}
-        views={Object.fromEntries(Object.entries(pages).map(([page, [label]]) => [label, hrefOf(screen, page)]))}
-        open={Object.fromEntries(Object.entries(pages).map(([page, [label]]) => [label, open[page] ?? ""]))}
+        of={Object.entries(pages).map(([page, [label]]) => [label, hrefOf(screen, page), open[page]])}
       />
       <Page key={name} />
     </>
   );
 }
 
-interface ViewsProps {
-  label: string;
-  /** The URL of each view, by its title. */
-  views: Readonly<Record<string, string>>;
-  current: string;
-  open?: Readonly<Record<string, string>>;
-}
+export type View = readonly [title: string, to: string, open?: string | undefined];
 
 /** The links to the views of a screen, with the number of open items of each. */
-export function Views({ label, views, current, open = {} }: ViewsProps) {
+export function Views({ label, of, current }: { label: string; of: readonly View[]; current: string }) {
   return (
     <ul class="pages" aria-label={label}>
-      {Object.entries(views).map(([title, to]) => (
+      {of.map(([title, to, open]) => (
         <li key={title}>
           <Link to={to} aria-current={title === current ? "page" : undefined}>
             {title}
-            {open[title] && <strong> {open[title]}</strong>}
+            {open && <strong> {open}</strong>}
           </Link>
         </li>
       ))}
@@ -201,71 +154,11 @@ export function LinkTo({ to, of, title = of }: { to: string; of: ComponentChildr
   );
 }
 
-/** The common cause of the items of a list. */
-export function CauseOf({ says, facts, of }: { says: string; facts: readonly string[]; of: { first_at: string; last_at: string } }) {
-  return (
-    <section aria-label="The cause">
-      <p class="cause" data-tone="red">
-        <bdi>{says}</bdi>
-      </p>
-      <p class="quiet">
-        {facts.map((one) => [<bdi key={one}>{one}</bdi>, " · "])}
-        first <Ago at={of.first_at} />, last <Ago at={of.last_at} />. {hasGaps(says) && GAPS}
-      </p>
-    </section>
-  );
-}
-
 export function Code({ code }: { code: string }) {
   return (
     <a href={`/problems#${code}`} target="_blank" rel="noreferrer">
       {code}
     </a>
-  );
-}
-
-type ItemsProps<Row> = Omit<ListProps<Row>, "children"> & { children: (row: Row) => ComponentChildren };
-
-/** A list of `Item` rows. With the keys `j` and `k`, the focus moves from row to row. */
-export function Items<Row>({ children, ...rest }: ItemsProps<Row>) {
-  const list = useRef<HTMLUListElement>(null);
-  useWalk(list);
-  return (
-    <List {...rest}>
-      {(rows) => (
-        <ul class="items" ref={list}>
-          {rows.map(children)}
-        </ul>
-      )}
-    </List>
-  );
-}
-
-interface ItemProps {
-  mark: ComponentChildren;
-  title: ComponentChildren;
-  /** The lines below the title. An empty line is left out. */
-  notes?: readonly ComponentChildren[];
-  acts?: ComponentChildren;
-  children?: ComponentChildren;
-}
-
-/** A row of `Items`: a status, a title, notes, and actions for operators. */
-export function Item({ mark, title, notes = [], acts, children }: ItemProps) {
-  return (
-    <li>
-      <div>{mark}</div>
-      <div>
-        <p>{title}</p>
-        {notes.filter(Boolean).map((note, nth) => (
-          <p key={nth} class="quiet">
-            {note}
-          </p>
-        ))}
-        {children}
-      </div>
-      {acts && may("operate") && <div class="acts">{acts}</div>}
-    </li>
   );
 }
 

@@ -2,10 +2,7 @@ import type { Item } from "../data/api.ts";
 import { timeNow } from "../data/clock.ts";
 import { Ago, Quiet } from "./text.tsx";
 
-/**
- * The words of each tone. Each tone has its own shape, so that statuses differ not only in color. The shapes are drawn on a grid of 12 by
- * 12.
- */
+/** The words of each tone, and its shape on a grid of 12 by 12. Statuses differ not only in color. */
 const TONES = {
   green: {
     shape: "M2 6.5 5 9.5 10 3",

@@ -2,12 +2,17 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { cell, useCell } from "../data/cell.ts";
 import { go, useKeys } from "../frame/router.tsx";
-import { List, type ListProps } from "./page.tsx";
-import { zone } from "./text.tsx";
+import type { Ask } from "./act.tsx";
+import { Status } from "./status.tsx";
+import { Ago, begun, zone } from "./text.tsx";
 
 export interface Column<Row> {
-  head: string;
-  cell: (row: Row) => ComponentChildren;
+  /** The field of the row that the column shows. The name of a field determines its kind: a time, a status, or a text. */
+  of?: keyof Row & string;
+  /** Default: the name of the field in words. */
+  head?: string;
+  /** Default: the value of the field. */
+  cell?: (row: Row, ask: Ask) => ComponentChildren;
   /** The column's width as a CSS grid width, such as `2fr` or `96px`. Default `1fr`. */
   width?: string;
   /** The column's width in a narrow window. Default `width`. */
@@ -17,16 +22,37 @@ export interface Column<Row> {
   isNumber?: boolean;
 }
 
-interface TableProps<Row extends object> {
+/** The columns of times, which are as wide as the longest relative time. */
+const TIME = { width: "96px", narrow: "88px", isNumber: true } as const;
+const IS_TIME = /(^|_)at$|^since$/;
+const IS_STATUS = /^(status|state|result)$/;
+
+/** A column with the defaults for the kind of its field. */
+function wholeOf<Row>(column: Column<Row>): Column<Row> & { head: string; cell: NonNullable<Column<Row>["cell"]> } {
+  const { of = "" as never } = column;
+  const value = (row: Row) => row[of as keyof Row] as string | number | null;
+  const head = begun(of.replace(/_at$/, ""));
+  if (IS_TIME.test(of)) return { head, cell: (row) => value(row) && <Ago at={String(value(row))} />, ...TIME, ...column };
+  if (IS_STATUS.test(of)) return { head, cell: (row) => <Status word={String(value(row))} />, ...column };
+  return { head, cell: (row) => shown(value(row)), ...column };
+}
+
+function shown(value: string | number | null): ComponentChildren {
+  return typeof value === "number" ? value.toLocaleString() : <bdi title={value ?? undefined}>{value}</bdi>;
+}
+
+export interface TableProps<Row extends object> {
   label: string;
   rows: readonly Row[];
   columns: readonly Column<Row>[];
   nameOf: (row: Row) => string;
   hrefOf?: (row: Row) => string;
-  below?: (row: Row) => ComponentChildren;
+  below?: (row: Row, ask: Ask) => ComponentChildren;
   /** The names of the selected rows. The key `x` selects a row. Undefined if the rows cannot be selected. */
   selected?: ReadonlySet<string>;
   select?: (names: ReadonlySet<string>) => void;
+  /** Opens the dialogs of the actions in the cells. */
+  ask?: Ask;
 }
 
 /** The heights of rows in hand.css. */
@@ -35,21 +61,16 @@ const TWO_LINES_PX = 52;
 const NARROW = matchMedia("(max-width: 720px)");
 const narrow = cell(NARROW.matches);
 NARROW.addEventListener("change", ({ matches }) => narrow.set(matches));
-/**
- * Maximum number of rows of a list that is rendered completely. Of a longer list, only the visible rows and some rows around them are
- * rendered, because rendering all rows would block the page (docs/console.md).
- */
+/** Maximum number of rows that are rendered completely. Of a longer list, only rows near the viewport are rendered. */
 const VIRTUAL_FROM = 100;
 const BESIDE = 8;
 /** The rendered range moves in steps of this many rows, so that most scroll movements render nothing. */
 const STEP = 5;
 
-/**
- * A table with keyboard navigation: `j` and `k` move the focus, Enter opens a row, and `x` selects a row. The focused row keeps the focus
- * when rows are added.
- */
+/** A table with the keys `j`, `k`, Enter and `x`. The focused row keeps the focus when rows are added. */
 export function Table<Row extends object>(props: TableProps<Row>) {
-  const { label, rows, columns, nameOf, hrefOf, below, selected, select } = props;
+  const { label, rows, nameOf, hrefOf, below, selected, select, ask = () => {} } = props;
+  const columns = useMemo(() => props.columns.map(wholeOf), [props.columns]);
   const body = useRef<HTMLTableSectionElement>(null);
   const [current, setCurrent] = useState("");
   const rowPx = useCell(narrow) && below ? TWO_LINES_PX : ROW_PX;
@@ -97,7 +118,7 @@ export function Table<Row extends object>(props: TableProps<Row>) {
       made.get(row) ??
       columns.map((column) => (
         <td key={column.head} class={kind(column)}>
-          {column.cell(row)}
+          {column.cell(row, ask)}
         </td>
       ));
     made.set(row, cells);
@@ -150,7 +171,7 @@ export function Table<Row extends object>(props: TableProps<Row>) {
               {cellsOf(row)}
               {below && (
                 <td class="below" colSpan={columns.length}>
-                  {below(row)}
+                  {below(row, ask)}
                 </td>
               )}
             </tr>
@@ -182,11 +203,4 @@ function useWindow(body: { readonly current: HTMLElement | null }, count: number
   if (!isLong) return [0, count];
   const begin = Math.min(first, Math.max(0, count - 2 * BESIDE));
   return [begin, Math.min(count, begin + Math.ceil(innerHeight / rowPx) + 2 * BESIDE + STEP)];
-}
-
-type TableListProps<Row extends object> = Omit<TableProps<Row>, "rows" | "nameOf"> & Omit<ListProps<Row>, "children">;
-
-/** A list that shows its rows in a table. */
-export function TableList<Row extends object>({ pages, noun, empty, command, filters, ...table }: TableListProps<Row>) {
-  return <List {...{ pages, noun, empty, command, filters }}>{(rows) => <Table {...table} rows={rows} nameOf={pages.nameOf} />}</List>;
 }

@@ -60,6 +60,16 @@ export function clockTime(at: string | number): string {
   return exact(at).slice(11);
 }
 
+/** The words of a name of the API, such as `in doubt` for `in_doubt`. */
+export function inWords(name: string): string {
+  return name.replaceAll("_", " ");
+}
+
+export function begun(name: string): string {
+  const words = inWords(name);
+  return words.slice(0, 1).toUpperCase() + words.slice(1);
+}
+
 /** A relative time, with the exact time as a tooltip. `label` is shown before the time. */
 export function Ago({ at, label }: { at: string; label?: string | undefined }) {
   const said = useCell(clock, (now) => distance(Date.parse(at), now));

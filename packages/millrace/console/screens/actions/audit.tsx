@@ -1,41 +1,31 @@
 import { get } from "../../data/api.ts";
-import { useData, useList } from "../../data/use-data.ts";
-import { FilterBar, SINCE, useFilters } from "../../frame/filters.tsx";
+import { useData } from "../../data/use-data.ts";
+import { filtersOf, RARE, useFilters } from "../../frame/filters.tsx";
 import { go, hrefOf, Link, usePlace } from "../../frame/router.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
+import { List } from "../../parts/list.tsx";
 import { Lines, LinkTo, Pairs, ProblemNote, Views } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
-import { type Column, Table, TableList } from "../../parts/table.tsx";
-import { Ago, exact, Id, Moment, Quiet } from "../../parts/text.tsx";
+import { type Column, Table } from "../../parts/table.tsx";
+import { Ago, begun, exact, Id, inWords, Moment, Quiet } from "../../parts/text.tsx";
 import { VIEWS } from "./actions.tsx";
-import { type Action, begun, scopeOf, shortened, textOf } from "./words.tsx";
+import { type Action, scopeOf, shortened, textOf } from "./words.tsx";
 
-const FILTERS = {
-  actor: { label: "Actor" },
-  verb: { label: "Verb" },
-  target: { label: "Target" },
-  instance: { label: "Instance", isRare: true },
-  result: { label: "Result", options: { applied: "applied", no_change: "no change", failed: "failed", refused: "refused" } },
-  since: { label: "Since", options: SINCE },
-  until: { label: "Until", options: Object.fromEntries(Object.entries(SINCE).map(([age, said]) => [age, `${said} ago`])), unset: "now" },
+const FILTERS = filtersOf("/v1/audit", {
+  ...{ actor: {}, verb: {}, target: {}, instance: RARE, result: {}, since: {}, until: { unset: "now" } },
   bulk: { label: "Bulk actions", options: { each: "with each item" }, unset: "one row each" },
-} as const;
+});
 
 const rowOf = ({ at, id }: Action) => `${Date.parse(at)}.${id}`;
 
 const COLUMNS: readonly Column<Action>[] = [
-  { head: "When", width: "232px", cell: ({ at }) => [exact(at), " ", <Ago key="ago" at={at} />], isMinor: true },
-  { head: "Actor", width: "104px", isMinor: true, cell: ({ actor }) => <LinkTo to={hrefOf("audit", { actor })} of={actor} /> },
-  {
-    head: "Verb",
-    width: "120px",
-    narrow: "112px",
-    cell: ({ verb }) => <Link to={hrefOf("audit", { verb })}>{verb.replaceAll("_", " ")}</Link>,
-  },
-  { head: "Target", width: "1.4fr", cell: (one) => <Target of={one} /> },
-  { head: "Result", width: "104px", narrow: "96px", cell: ({ result }) => <Status word={result} /> },
+  { head: "When", width: "232px", isMinor: true, cell: ({ at }) => [exact(at), " ", <Ago key="ago" at={at} />] },
+  { of: "actor", width: "104px", isMinor: true, cell: ({ actor }) => <LinkTo to={hrefOf("audit", { actor })} of={actor} /> },
+  { of: "verb", width: "120px", narrow: "112px", cell: ({ verb }) => <Link to={hrefOf("audit", { verb })}>{inWords(verb)}</Link> },
+  { of: "target", width: "1.4fr", cell: (one) => <Target of={one} /> },
+  { of: "result", width: "104px", narrow: "96px" },
   { head: "Changed", width: "1.1fr", isMinor: true, cell: (one) => <bdi title={changeOf(one)}>{changeOf(one)}</bdi> },
-  { head: "Reason", width: "1.4fr", isMinor: true, cell: ({ reason }) => <bdi title={reason}>{reason}</bdi> },
+  { of: "reason", width: "1.4fr", isMinor: true },
 ];
 
 function Below({ of: { at, actor, reason } }: { of: Action }) {
@@ -46,10 +36,7 @@ function Below({ of: { at, actor, reason } }: { of: Action }) {
   );
 }
 
-/**
- * Shows the title of an action's target, with the target's id as a tooltip. For a bulk action, shows the verb and a link to the bulk
- * action's page.
- */
+/** The title of an action's target, with its id as a tooltip. A bulk action has a link to its page. */
 function Target({ of: { verb, target, about, detail } }: { of: Action }) {
   if (verb === "bulk")
     return (
@@ -61,14 +48,12 @@ function Target({ of: { verb, target, about, detail } }: { of: Action }) {
   return <LinkTo to={hrefOf("audit", { target })} of={about ?? shortened(target)} title={title} />;
 }
 
-/**
- * A short description of the change that an audited action made, such as `status errored → running`. For a refused action, the error code.
- */
+/** The change of an action, such as `status errored → running`. For a refused action, the error code. */
 function changeOf({ before, after, detail, result }: Action): string {
   if (result === "refused") return String(detail?.code ?? "");
   const names = Object.keys({ ...before, ...after }).filter((name) => JSON.stringify(before?.[name]) !== JSON.stringify(after?.[name]));
   return names
-    .map((name) => `${name.replaceAll("_", " ")} ${before && name in before ? `${textOf(before[name])} → ` : ""}${textOf(after?.[name])}`)
+    .map((name) => `${inWords(name)} ${before && name in before ? `${textOf(before[name])} → ` : ""}${textOf(after?.[name])}`)
     .join(", ");
 }
 
@@ -78,19 +63,15 @@ export function Audit() {
   const { target, instance, bulk } = filters;
   // Only an audit that is filtered by a target includes the actions that bulk actions performed on single items.
   const eachOrOne = bulk === undefined && target === undefined && instance === undefined ? "false" : undefined;
-  const pages = useList("/v1/audit", { ...filters, bulk: eachOrOne }, { about: ["action", "skipped"] });
   return (
     <>
       <h1>Audit</h1>
-      <Views label="Actions" views={VIEWS} current="Audit: all actions" />
-      <FilterBar filters={FILTERS} />
-      <TableList
+      <Views label="Actions" of={VIEWS} current="Audit: all actions" />
+      <List
+        {...{ at: "/v1/audit", filters: FILTERS, query: { bulk: eachOrOne }, about: ["action", "skipped"], columns: COLUMNS }}
         label="Audit"
-        pages={pages}
-        noun={["action", "actions"]}
-        filters={filters}
+        noun="action"
         empty="No actions yet. Each retry, answer, replay or skip adds a row with its actor and reason, also when it was refused."
-        columns={COLUMNS}
         below={(one) => <Below of={one} />}
         hrefOf={(one) => hrefOf("audit", { ...filters, row: rowOf(one) })}
       />
@@ -182,7 +163,7 @@ function Change({ before, after }: { before: Fields; after: Fields }) {
         columns="1fr 1fr 1fr"
         of={[
           ["Field", "Before", "After"].map((head) => <Quiet key={head} of={head} />),
-          ...Object.keys({ ...before, ...after }).map((name) => [name.replaceAll("_", " "), said(before, name), said(after, name)]),
+          ...Object.keys({ ...before, ...after }).map((name) => [inWords(name), said(before, name), said(after, name)]),
         ]}
       />
     </section>

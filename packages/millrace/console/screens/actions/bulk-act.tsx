@@ -1,12 +1,12 @@
 import type { Answer } from "../../data/api.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { ActButtons, type Declared, useActs } from "../../parts/act.tsx";
-import { shortId } from "../../parts/text.tsx";
+import { begun, inWords, shortId } from "../../parts/text.tsx";
 import "./actions.css";
 import { sinceOf } from "../../data/clock.ts";
 import type { Schema } from "../../data/schema.ts";
 import { may } from "../../data/session.ts";
-import { begun, counted, Scope, titleOf } from "./words.tsx";
+import { counted, Scope, titleOf } from "./words.tsx";
 
 type Asked = Answer<"/v1/bulk-actions", "$post">;
 type Plan = Extract<Asked, { sample: unknown }>;
@@ -87,10 +87,7 @@ const VERBS: Readonly<Record<string, readonly string[]>> = {
   ...{ paused: ["resume", "cancel"], in_doubt: ["cancel"] },
 };
 
-/**
- * A button that starts a bulk action on all instances of the list. It is shown if the API supports the list's filters and the status has
- * bulk actions.
- */
+/** Starts a bulk action on all instances of the list, if the API supports the filters and the status has bulk actions. */
 export function InstancesButton({ filters, isOffered }: { filters: Readonly<Record<string, string | undefined>>; isOffered: boolean }) {
   const { ask, line } = useActs(() => {});
   const { since, overdue, activity, ...rest } = filters;
@@ -100,7 +97,7 @@ export function InstancesButton({ filters, isOffered }: { filters: Readonly<Reco
   if (!status || !verbs || overdue || activity || !may("operate")) return null;
   // The age in the filter is converted to a fixed time.
   const filter = { ...rest, status, ...(since && { since: sinceOf(since) }) } as Record<string, string>;
-  const word = `${begun(eitherOf.format(verbs))} all that are ${status.replaceAll("_", " ")} …`.replaceAll("_", " ");
+  const word = `${begun(eitherOf.format(verbs))} all that are ${inWords(status)} …`;
   return (
     <>
       {isOffered && (

@@ -1,32 +1,33 @@
 import { get, type Item } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
-import { useData, useList } from "../../data/use-data.ts";
-import { FilterBar, useFilters } from "../../frame/filters.tsx";
+import { useData } from "../../data/use-data.ts";
+import { filtersOf } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { ActButtons, useActs } from "../../parts/act.tsx";
+import { List } from "../../parts/list.tsx";
 import { Facts, Lost, Pairs, ProblemNote } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
-import { type Column, TableList } from "../../parts/table.tsx";
-import { Ago, Id, Moment, shortId, Text } from "../../parts/text.tsx";
+import type { Column } from "../../parts/table.tsx";
+import { Ago, begun, Id, Moment, shortId, Text } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
 import "./actions.css";
-import { Bar, type Bulk, begun, counted, nounOf, RESULTS, Scope, targetOf, titleOf } from "./words.tsx";
+import { Bar, type Bulk, counted, nounOf, RESULTS, Scope, targetOf, titleOf } from "./words.tsx";
 
 type BulkItem = Item<"/v1/bulk-actions/:id/items">;
 
-const FILTERS = { result: { label: "Result", options: RESULTS } } as const;
+const FILTERS = filtersOf("/v1/bulk-actions/:id/items", { result: { says: RESULTS } });
 
 /** The counts of a bulk action change after an action on one of its items, and after a change of an item's instance. */
 export const ABOUT = ["action", "instance", "skipped"];
 
 const columnsOf = (verb: string): readonly Column<BulkItem>[] => [
   { head: "No.", width: "56px", narrow: "40px", cell: ({ n }) => n + 1 },
-  { head: "Result", width: "104px", cell: ({ result }) => <ResultOf of={result} /> },
+  { of: "result", width: "104px", cell: ({ result }) => <ResultOf of={result} /> },
   { head: begun(nounOf(verb)[0]), width: "1.6fr", narrow: "1.4fr", cell: (one) => <Target verb={verb} of={one} /> },
-  { head: "Code", width: "1fr", isMinor: true, cell: ({ code }) => code && <a href={`/problems#${code}`}>{code}</a> },
-  { head: "Detail", width: "2fr", narrow: "1fr", cell: ({ why }) => <bdi title={why ?? undefined}>{why}</bdi> },
+  { of: "code", isMinor: true, cell: ({ code }) => code && <a href={`/problems#${code}`}>{code}</a> },
+  { of: "why", head: "Detail", width: "2fr", narrow: "1fr" },
   { head: "Audit", width: "72px", isMinor: true, cell: ({ target }) => <Link to={hrefOf("audit", { target })}>rows</Link> },
-  { head: "When", width: "96px", isNumber: true, isMinor: true, cell: ({ at }) => <Ago at={at} /> },
+  { of: "at", head: "When", isMinor: true },
 ];
 
 /** The result of an item. If no item failed, the count of failed items has a neutral tone. */
@@ -112,22 +113,16 @@ function Progress({ bulk }: { bulk: Bulk }) {
 }
 
 function Results({ bulk: { id, verb } }: { bulk: Bulk }) {
-  const { result } = useFilters(FILTERS);
-  const options = { param: { id }, nameOf: ({ n }: BulkItem) => String(n), about: ABOUT };
-  const pages = useList("/v1/bulk-actions/:id/items", { result, limit: "200" }, options);
   return (
-    <>
-      <FilterBar filters={FILTERS} />
-      <TableList
-        label="Results"
-        pages={pages}
-        noun={["item", "items"]}
-        filters={{ result }}
-        empty="No results yet: the first stage starts within seconds."
-        columns={columnsOf(verb)}
-        {...opens(verb)}
-      />
-    </>
+    <List
+      {...{ at: "/v1/bulk-actions/:id/items", filters: FILTERS, query: { limit: "200" }, param: { id }, about: ABOUT }}
+      nameOf={({ n }) => String(n)}
+      label="Results"
+      noun="item"
+      empty="No results yet: the first stage starts within seconds."
+      columns={columnsOf(verb)}
+      {...opens(verb)}
+    />
   );
 }
 

@@ -1,7 +1,8 @@
 import type { Item } from "../../data/api.ts";
 import { useCause } from "../../data/use-data.ts";
 import { hrefOf } from "../../frame/router.tsx";
-import { shortId } from "../../parts/text.tsx";
+import { messageOf } from "../../parts/cause.tsx";
+import { begun, inWords, shortId } from "../../parts/text.tsx";
 
 export type Bulk = Item<"/v1/bulk-actions">;
 export type Action = Item<"/v1/audit">;
@@ -21,11 +22,6 @@ export function titleOf(verb: string, things: string): string {
   return verb === "retry_anyway" ? `Retry ${things} anyway` : `${begun(verb)} ${things}`;
 }
 
-export function begun(verb: string): string {
-  const words = verb.replaceAll("_", " ");
-  return words.slice(0, 1).toUpperCase() + words.slice(1);
-}
-
 export function counted(verb: string, count: number): string {
   const [one, many] = nounOf(verb);
   return `${count} ${count === 1 ? one : many}`;
@@ -36,10 +32,7 @@ export const nounOf = (verb: string) => NOUNS[verb] ?? ["item", "items"];
 /** The results of items, in words. */
 export const RESULTS = { done: "done", skipped: "not needed", failed: "failed" } as const;
 
-/**
- * The URL of the screen for an item of a bulk action. For an effect, the URL of the screen of the effect's instance. Undefined if the item
- * has no screen.
- */
+/** The screen of an item, or of the instance of an effect. Undefined if the item has no screen. */
 export function targetOf(
   verb: string,
   { target, instance_id: instance }: { target: string; instance_id: string | null },
@@ -55,7 +48,7 @@ export function shortened(text: string): string {
 
 export function scopeOf(filter: Readonly<Record<string, unknown>> | null): string {
   if (filter === null) return "the selected ones";
-  const parts = Object.entries(filter).map(([name, value]) => `${name.replaceAll("_", " ")} ${shortened(String(value))}`);
+  const parts = Object.entries(filter).map(([name, value]) => `${inWords(name)} ${shortened(String(value))}`);
   return parts.length > 0 ? parts.join(" · ") : "all";
 }
 
@@ -68,7 +61,7 @@ const PARTS = ["done", "skipped", "failed"] as const;
 export function Bar({ bulk }: { bulk: Bulk }) {
   let x = 0;
   return (
-    <svg class="actions-bar" viewBox="0 0 100 8" preserveAspectRatio="none" role="img" aria-label={inWords(bulk)}>
+    <svg class="actions-bar" viewBox="0 0 100 8" preserveAspectRatio="none" role="img" aria-label={summaryOf(bulk)}>
       {PARTS.map((part) => {
         const width = (bulk[part] / Math.max(bulk.matched, 1)) * 100;
         x += width;
@@ -78,14 +71,11 @@ export function Bar({ bulk }: { bulk: Bulk }) {
   );
 }
 
-function inWords({ verb, matched, done, skipped, failed, remaining }: Bulk): string {
+function summaryOf({ verb, matched, done, skipped, failed, remaining }: Bulk): string {
   return `Of ${counted(verb, matched)}: ${done} done, ${skipped} not needed, ${failed} failed, ${remaining} to do`;
 }
 
-/**
- * Shows a bulk action's filter as text. For a cause of failures, the text contains the cause's message, or the cause's id if the message is
- * unknown.
- */
+/** A bulk action's filter as text. A cause of failures is shown by its message, if the message is known. */
 export function Scope({ verb, filter }: { verb: string; filter: Bulk["filter"] }) {
   const { cause, ...others } = filter ?? {};
   const said = useCauseOf(verb, typeof cause === "string" ? cause : "");
@@ -103,6 +93,6 @@ function useCauseOf(verb: string, id: string): string | undefined {
   const isOfLetters = nounOf(verb)[0] === "dead letter";
   const letters = useCause("/v1/dead-letters/causes", isOfLetters ? id : "");
   const failures = useCause("/v1/instances/causes", isOfLetters ? "" : id);
-  if (letters) return `${letters.queue}, ${letters.reason.replaceAll("_", " ")}: ${letters.message}`;
-  return failures && `${failures.workflow}, ${failures.step ?? failures.code}: ${failures.message}`;
+  if (letters) return `${letters.queue}, ${inWords(letters.reason)}: ${letters.message}`;
+  return failures && `${failures.workflow}, ${messageOf(failures)}`;
 }

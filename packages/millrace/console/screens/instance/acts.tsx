@@ -15,10 +15,7 @@ type Verb = keyof typeof WORDS;
 /** Actions that continue an instance. Their button is highlighted if it is the first, unless an operator stopped the instance. */
 const FORWARD: ReadonlySet<Verb> = new Set(["retry", "resume", "signal"]);
 
-/**
- * Actions for an instance's status, the most useful action first. This list only hides actions that the API would refuse; the API itself
- * checks each action.
- */
+/** The possible actions, the most useful first. This list only hides actions that the API would refuse. */
 function verbsFor(instance: Detail): Verb[] {
   const { status, undo, waiting_for: waits, error, unknown_outcomes: doubts, held } = instance;
   // Returns verbs that are only possible after all unknown outcomes are resolved.

@@ -14,10 +14,7 @@ interface CauseProps {
   explained: ReadonlyMap<string, Explained>;
 }
 
-/**
- * A sentence about the reason for an instance's status. Empty for a status that needs no reason. Questions and unknown outcomes are shown
- * separately.
- */
+/** The reason for an instance's status, except questions and unknown outcomes, which are shown separately. */
 export function Cause({ instance, explained }: CauseProps) {
   const { status, error, retrying, sleeping, waiting_for: waits, held } = instance;
   if (error && status !== "complete") return <Failure {...{ instance, error, explained }} />;
@@ -127,10 +124,7 @@ interface DoubtProps {
   ask: Ask;
 }
 
-/**
- * Shows an effect with an unknown outcome, or with rows that the database refused. Shows the effect's input, and the resolutions with their
- * consequences.
- */
+/** An effect with an unknown outcome, or with rows that the database refused, and the consequence of each resolution. */
 export function OpenDoubt({ step, why, since, consequences, effect, workflow, ask }: DoubtProps) {
   const isKnown = effect?.answered != null;
   return (

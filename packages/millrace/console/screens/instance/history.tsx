@@ -51,9 +51,7 @@ const MOST_ACTIONS = 50;
 /** The number of children that are shown, newest first. */
 export const MOST_CHILDREN = 50;
 
-/**
- * Loads an instance with its steps, effects, actions and questions. `reveal` loads the redacted values; the API records this in the audit.
- */
+/** Loads an instance with all that its screen shows. The audit records a request that reveals redacted values. */
 export function wholeInstance(id: string, reveal: boolean) {
   const param = { id };
   const revealed = reveal ? { reveal: "true" as const } : {};

@@ -1,6 +1,4 @@
-/**
- * The purpose of a step that the engine adds, shown after the name of the step. Null for a wait with a step name that contains its purpose.
- */
+/** The purpose of a step that the engine adds. Null for a wait with a step name that contains its purpose. */
 const PARTS = {
   in_doubt: "wait for an operator",
   paused: "wait for an operator",

@@ -1,48 +1,40 @@
-import type { ComponentChildren } from "preact";
-import { useMemo } from "preact/hooks";
 import { get, type Item } from "../../data/api.ts";
 import { useCell } from "../../data/cell.ts";
 import { clock } from "../../data/clock.ts";
 import { may } from "../../data/session.ts";
-import { useCause, useData, useList } from "../../data/use-data.ts";
-import { FilterBar, SINCE, useFilters } from "../../frame/filters.tsx";
+import { useData } from "../../data/use-data.ts";
+import { filtersOf, ONE_CAUSE, RARE, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { ActButtons, useActs } from "../../parts/act.tsx";
-import { CauseOf, Empty, LinkTo, NothingSent } from "../../parts/page.tsx";
+import { ActButtons, type Ask } from "../../parts/act.tsx";
+import { CauseOf } from "../../parts/cause.tsx";
+import { List } from "../../parts/list.tsx";
+import { LinkTo, NothingSent } from "../../parts/page.tsx";
 import { InstanceStatus, Status, StatusNotes } from "../../parts/status.tsx";
-import { type Column, TableList } from "../../parts/table.tsx";
-import { Ago, duration, exact, Moment } from "../../parts/text.tsx";
+import type { Column } from "../../parts/table.tsx";
+import { duration, exact, Moment } from "../../parts/text.tsx";
 import { InstancesButton } from "../actions/bulk-act.tsx";
 import { actOn, DELAYED_VERBS } from "../instance/acts.tsx";
 import { OVER } from "../instance/history.tsx";
 
 type Instance = Item<"/v1/instances">;
 
-const STATUSES = ["accepted", "queued", "running", "waiting", "paused", "in_doubt", "complete", "errored", "terminated", "dead", "skipped"];
-
 async function workflows(): Promise<string[]> {
   const catalog = await get("/v1/catalog");
   return catalog.ok ? catalog.data.workflows.map(({ name }) => name) : [];
 }
 
-const FILTERS = {
-  status: { label: "Status", options: Object.fromEntries(STATUSES.map((one) => [one, one.replaceAll("_", " ")])) },
-  activity: { label: "Activity", options: { delayed: "delayed", retrying: "retrying", sleeping: "sleeping", waiting: "waiting for" } },
-  workflow: { label: "Workflow", known: workflows },
-  subject: { label: "Subject" },
+const FILTERS = filtersOf("/v1/instances", {
+  status: {},
+  activity: { says: { waiting: "waiting for" } },
+  workflow: { known: workflows },
+  subject: {},
   correlation: { label: "Job" },
-  tag: { label: "Tag" },
-  since: { label: "Since", options: SINCE },
-  parent: { label: "Parent", isRare: true },
-  cause: { label: "Cause", isRare: true, options: {}, other: "one cause" },
-  overdue: { label: "Overdue", options: { true: "yes" }, isRare: true },
-} as const;
+  ...{ version: RARE, parent: RARE, overdue: RARE, cause: ONE_CAUSE },
+});
 
 const NEVER_STARTED = new Set(["dead", "skipped"]);
 
-/**
- * The time from the acceptance of an instance to its end, or until now for an open instance. Waits, retries and earlier runs are included.
- */
+/** The time from the acceptance of an instance to its end, or until now. It includes waits, retries and earlier runs. */
 function Duration({ of: { status, accepted_at, updated_at, due_at }, before = "" }: { of: Instance; before?: string }) {
   const from = Date.parse(accepted_at);
   const isOver = OVER.has(status);
@@ -73,82 +65,69 @@ function about({ id, workflow, subject, idempotency_key: key, tags }: Instance) 
 }
 
 const COLUMNS: readonly Column<Instance>[] = [
-  { head: "Status", width: "168px", narrow: "112px", cell: (one) => <InstanceStatus instance={one} /> },
-  { head: "Subject", width: "1.4fr", cell: about },
-  { head: "Workflow", width: "1.2fr", isMinor: true, cell: (one) => one.workflow },
-  { head: "Step", width: "2.4fr", isMinor: true, cell: (one) => <bdi title={step(one)}>{step(one)}</bdi> },
-  { head: "Job", width: "1fr", isMinor: true, cell: (one) => <Link to={hrefOf("jobs", one.correlation_id)}>{one.correlation_id}</Link> },
-  { head: "Accepted", width: "96px", narrow: "88px", isNumber: true, cell: (one) => <Ago at={one.accepted_at} /> },
+  { of: "status", width: "168px", narrow: "112px", cell: (one) => <InstanceStatus instance={one} /> },
+  { of: "subject", width: "1.4fr", cell: about },
+  { of: "workflow", width: "1.2fr", isMinor: true },
+  { of: "step", width: "2.4fr", isMinor: true, cell: (one) => <bdi title={step(one)}>{step(one)}</bdi> },
+  { head: "Job", isMinor: true, cell: ({ correlation_id: job }) => <Link to={hrefOf("jobs", job)}>{job}</Link> },
+  { of: "accepted_at" },
   { head: "Duration", width: "88px", isNumber: true, isMinor: true, cell: (one) => <Duration of={one} /> },
 ];
 
+/** The columns of delayed commands. A narrow window shows the actions below each row. */
+const DELAYED: readonly Column<Instance>[] = [
+  ...COLUMNS.filter(({ of = "" }) => ["subject", "workflow"].includes(of)),
+  ...COLUMNS.filter(({ head }) => head === "Job"),
+  { head: "Due", width: "232px", isNumber: true, cell: ({ due_at }) => due_at && <Moment at={due_at} /> },
+  { head: "Action", width: "224px", isMinor: true, cell: actsOn },
+];
+
+function actsOn(instance: Instance, ask: Ask) {
+  const of = DELAYED_VERBS.map((verb) => ({ ...actOn(instance, verb), class: "plain" }));
+  return <ActButtons ask={ask} of={of.map((act) => ({ ...act, label: `${act.verb}: ${instance.subject}` }))} />;
+}
+
 export function Instances() {
   const filters = useFilters(FILTERS);
-  const pages = useList("/v1/instances", filters, {
-    about: ["instance", "skipped"],
-    rowIn: ({ kind, data }) => (kind === "instance" ? (data as Instance) : undefined),
-  });
-  const { ask, line } = useActs(pages.again);
   const isActable = filters.activity === "delayed" && may("operate");
-  const acts = (instance: Instance) => {
-    const of = DELAYED_VERBS.map((verb) => ({ ...actOn(instance, verb), class: "plain" }));
-    return <ActButtons ask={ask} of={of.map((act) => ({ ...act, label: `${act.verb}: ${instance.subject}` }))} />;
-  };
-  const columns = useMemo(() => (isActable ? delayedColumns(acts) : COLUMNS), [isActable]);
-  const isFiltered = Object.keys(filters).length > 0;
-  const cause = useCause("/v1/instances/causes", filters.cause ?? "");
+  const isCounted = !filters.cause && !filters.parent && !filters.overdue && !filters.activity;
   return (
     <>
       <h1>Instances</h1>
-      {cause && <CauseOf says={`${cause.step ?? cause.code}: ${cause.message}`} facts={factsOf(cause)} of={cause} />}
-      <FilterBar filters={FILTERS} />
-      {!filters.cause && !filters.parent && !filters.overdue && !filters.activity && <ByStatus filters={filters} />}
-      <InstancesButton filters={filters} isOffered={!filters.parent && (pages.rows?.length ?? 0) > 0} />
-      {isActable && line}
-      <TableList
-        label="Instances"
-        pages={pages}
-        noun={["instance", "instances"]}
-        empty={
-          isFiltered ? (
-            <Empty>{pages.more ? FURTHER : "No instance matches these filters. Clear shows all."}</Empty>
-          ) : (
-            <NothingSent>No instance yet: each command starts one.</NothingSent>
-          )
-        }
-        columns={columns}
-        below={(one) =>
-          isActable ? (
-            acts(one)
-          ) : (
-            <>
-              {one.workflow} <Duration of={one} before="· " />
-              <StatusNotes instance={one} />
-            </>
-          )
-        }
+      <CauseOf at="/v1/instances/causes" id={filters.cause} />
+      <List
+        {...{ at: "/v1/instances", filters: FILTERS, about: ["instance", "skipped"] }}
+        rowIn={({ kind, data }) => (kind === "instance" ? (data as Instance) : undefined)}
+        head={({ pages: { rows = [] } }) => (
+          <>
+            {isCounted && <ByStatus filters={filters} />}
+            <InstancesButton filters={filters} isOffered={!filters.parent && rows.length > 0} />
+          </>
+        )}
+        noun="instance"
+        empty={<NothingSent>No instance yet: each command starts one.</NothingSent>}
+        further="None of the newest 50,000 instances matches these filters. Older instances exist."
+        columns={isActable ? DELAYED : COLUMNS}
+        below={(one, ask) => (isActable ? actsOn(one, ask) : <Below of={one} />)}
         hrefOf={({ id }) => hrefOf("instances", id)}
       />
     </>
   );
 }
 
-/** The columns of delayed commands. A narrow window shows the actions below each row. */
-function delayedColumns(acts: (instance: Instance) => ComponentChildren): Column<Instance>[] {
-  return [
-    ...COLUMNS.filter(({ head }) => !["Step", "Duration", "Status", "Accepted"].includes(head)),
-    { head: "Due", width: "232px", isNumber: true, cell: ({ due_at }) => due_at && <Moment at={due_at} /> },
-    { head: "Action", width: "224px", isMinor: true, cell: acts },
-  ];
+function Below({ of }: { of: Instance }) {
+  return (
+    <>
+      {of.workflow} <Duration of={of} before="· " />
+      <StatusNotes instance={of} />
+    </>
+  );
 }
 
 /** Statuses that are shown even if no instance has the status. */
 const USUAL = new Set(["running", "waiting", "in_doubt", "errored", "complete"]);
 
-/**
- * The number of instances for each status, with all filters except the status filter. Each number is a link that sets or removes the status
- * filter.
- */
+/** The number of instances for each status under the other filters. Each number links to the list with this status. */
 function ByStatus({ filters }: { filters: Readonly<Record<string, string | undefined>> }) {
   const { workflow, subject, correlation, tag, since, status: current } = filters;
   const query = { workflow, subject, correlation, tag, since };
@@ -179,9 +158,3 @@ function ByStatus({ filters }: { filters: Readonly<Record<string, string | undef
     </ul>
   );
 }
-
-type Cause = Item<"/v1/instances/causes">;
-
-const factsOf = ({ count, workflow, code }: Cause) => [`${count.toLocaleString()} errored`, workflow, code.replaceAll("_", " ")];
-
-const FURTHER = "None of the newest 50,000 instances matches these filters. Older instances exist.";

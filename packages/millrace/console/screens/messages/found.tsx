@@ -5,7 +5,7 @@ import { Nothing, screenOf } from "../../frame/search.tsx";
 import { Empty, Lines, ProblemNote, Section } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
-import { Ago, Id, Quiet } from "../../parts/text.tsx";
+import { Ago, Id, inWords, Quiet } from "../../parts/text.tsx";
 
 type Search = Answer<"/v1/search">;
 type Finding = Search["items"][number];
@@ -57,8 +57,8 @@ export function Found({ q }: { q: string }) {
 const nameOf = ({ kind, id, by }: Finding) => `${kind} ${id} ${by}`;
 
 const FINDINGS: readonly Column<Finding>[] = [
-  { head: "Kind", width: "112px", narrow: "96px", cell: ({ kind }) => kind.replaceAll("_", " ") },
-  { head: "Status", width: "112px", isMinor: true, cell: ({ status }) => status && <Status word={status} /> },
+  { of: "kind", width: "112px", narrow: "96px", cell: ({ kind }) => inWords(kind) },
+  { of: "status", width: "112px", isMinor: true, cell: ({ status }) => status && <Status word={status} /> },
   {
     ...{ head: "Name", width: "2fr" },
     cell: (one) => <bdi>{screenOf(one) ? <Link to={screenOf(one) ?? ""}>{one.title}</Link> : one.title}</bdi>,
@@ -67,19 +67,19 @@ const FINDINGS: readonly Column<Finding>[] = [
     ...{ head: "Found by", width: "1fr", isMinor: true },
     cell: (one) => (
       <span class="quiet">
-        {one.by.replaceAll("_", " ")}
+        {inWords(one.by)}
         {one.match === "prefix" && ", by prefix"}
         {!screenOf(one) && ` · GET ${one.url}`}
       </span>
     ),
   },
-  { head: "Since", width: "96px", narrow: "92px", isNumber: true, cell: ({ at }) => at && <Ago at={at} /> },
+  { of: "at", head: "Since" },
 ];
 
 function More({ search: { more, scanned: looked } }: { search: Search }) {
   return (
     <p class="quiet sources">
-      {more.length > 0 && `More results exist for: ${more.join(", ").replaceAll("_", " ")}. `}
+      {more.length > 0 && `More results exist for: ${inWords(more.join(", "))}. `}
       {looked.since !== null && (
         <>
           The search for a subject covers the newest {looked.instances.toLocaleString()} instances, accepted <Ago at={looked.since} /> or
@@ -97,11 +97,11 @@ const HOLDERS: readonly Column<Holder>[] = [
     ...{ head: "Held by", width: "1.4fr" },
     cell: ({ kind, id, name }) => (kind === "instance" ? <Link to={hrefOf("instances", id)}>{name}</Link> : `${name}, ${kind}`),
   },
-  { head: "Status", width: "112px", narrow: "104px", cell: ({ status }) => <Status word={status} /> },
+  { of: "status", width: "112px", narrow: "104px" },
   { head: "Job", width: "1fr", isMinor: true, cell: ({ correlation_id: job }) => job && <Link to={hrefOf("jobs", job)}>{job}</Link> },
   { head: "Payload", width: "144px", isMinor: true, cell: ({ fingerprint }) => <Id id={fingerprint} /> },
   { ...MINOR, head: "Received", width: "80px", cell: ({ deliveries }) => (deliveries === null ? "not kept" : `${deliveries} ×`) },
-  { head: "Since", width: "96px", narrow: "92px", isNumber: true, cell: ({ since }) => <Ago at={since} /> },
+  { of: "since" },
   { ...MINOR, head: "Key held until", width: "112px", cell: ({ key_expires_at: at }) => (at ? <Ago at={at} /> : <Quiet of="running" />) },
 ];
 

@@ -59,7 +59,7 @@ function columnsFor(times: readonly number[], minutes: number): readonly Column<
   const number = { width: "80px", isNumber: true } as const;
   return [
     { head: "Type", width: "1.5fr", cell: (one) => <Link to={placeOf(one, minutes)}>{one.type}</Link> },
-    { head: "Queue", width: "1fr", isMinor: true, cell: ({ queue }) => queue },
+    { of: "queue", isMinor: true },
     { head: "By minute", width: "200px", isMinor: true, cell: (one) => <Spark series={seriesOf(one, times)} count={minutes} /> },
     { ...number, head: "Accepted", narrow: "64px", cell: countOf("started", "routed", "put off") },
     { ...number, head: "Duplicates", isMinor: true, cell: countOf("duplicate", "kept", "settled") },
@@ -78,13 +78,7 @@ function deadLetters({ open, captured, queue, type }: TypeCounts) {
   );
 }
 
-interface CountsProps {
-  minutes: number;
-  type: string | undefined;
-  queue: string | undefined;
-}
-
-function Counts({ minutes, type, queue }: CountsProps) {
+function Counts({ minutes, type, queue }: { minutes: number; type: string | undefined; queue: string | undefined }) {
   const { data, problem, again } = useData(
     () => readCounts(minutes),
     [minutes],

@@ -5,8 +5,7 @@ import { policyOf } from "../../parts/alert-words.ts";
 import { Empty, ProblemNote } from "../../parts/page.tsx";
 import { PauseMark } from "../../parts/pausing.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
-import { Ago, Bar, Quiet, seconds } from "../../parts/text.tsx";
-import { begun } from "../actions/words.tsx";
+import { Ago, Bar, begun, Quiet, seconds } from "../../parts/text.tsx";
 
 type Queue = Item<"/v1/queues">;
 

@@ -16,10 +16,7 @@ function shortKey(key: string): string {
   return letters.length > MOST_LETTERS ? `${letters.slice(0, MOST_LETTERS - 1).join("")}…` : key;
 }
 
-/**
- * The actions for a lane's state. Actions that keep the order of the messages come first. This list only hides actions that the API would
- * refuse; the API itself checks each action.
- */
+/** The possible actions. Those that keep the order come first. This list only hides actions that the API would refuse. */
 function actsFor({ lane, key, state, head, ahead }: Standing) {
   const failed = ahead.find((one) => one.failed !== null);
   // The lane refuses an action with an id if a different message or instance now has this position.

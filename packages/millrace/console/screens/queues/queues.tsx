@@ -1,23 +1,17 @@
 import type { Item } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
-import { useCause, useList, useRegularly } from "../../data/use-data.ts";
-import { FilterBar, useFilters } from "../../frame/filters.tsx";
+import { FilterBar, type Filters, filtersOf, ONE_CAUSE, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
+import { CauseOf } from "../../parts/cause.tsx";
+import { List } from "../../parts/list.tsx";
 import { Observed } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
-import { type Column, TableList } from "../../parts/table.tsx";
+import type { Column } from "../../parts/table.tsx";
 import { Ago, Name, shortId } from "../../parts/text.tsx";
 import { Health } from "./health.tsx";
 import { Lane, wordFor } from "./lane.tsx";
 
-const STATES = ["held", "blocked", "paused", "retrying", "waiting", "delayed", "moving", "unknown"] as const;
-
-const LANE_FILTERS = {
-  lane: { label: "Lane" },
-  state: { label: "State", options: Object.fromEntries(STATES.map((state) => [state, state])) },
-  cause: { label: "Cause", isRare: true, options: {}, other: "one cause" },
-} as const;
-
+const LANE_FILTERS = filtersOf("/v1/lanes", { lane: {}, state: {}, cause: ONE_CAUSE });
 const RATES = {
   minutes: { label: "Rates over the last", options: { 1: "minute", 15: "15 minutes", 60: "hour" }, unset: "5 minutes" },
 } as const;
@@ -26,14 +20,14 @@ const FILTERS = { ...RATES, ...LANE_FILTERS, ...KEY } as const;
 
 export function Queues() {
   const { minutes, key, ...lanes } = useFilters(FILTERS);
-  const { lane } = lanes;
+  const { lane, cause } = lanes;
   if (lane !== undefined && key !== undefined) return <Lane key={`${lane}/${key}`} lane={lane} name={key} />;
   if (Object.keys(lanes).length > 0)
     return (
       <>
-        <h1>Lanes</h1>
-        <FilterBar filters={{ ...LANE_FILTERS, ...(lane && KEY) }} />
-        <Lanes filters={lanes} />
+        <h1>Stalled lanes</h1>
+        {cause && <OfCause id={cause} />}
+        <Lanes filters={{ ...LANE_FILTERS, ...(lane && KEY) }} />
       </>
     );
   return (
@@ -43,7 +37,8 @@ export function Queues() {
       <Observed what="Queue health is measured">
         <Health minutes={minutes} />
       </Observed>
-      <Lanes />
+      <h2>Stalled lanes</h2>
+      <Lanes filters={{}} />
     </>
   );
 }
@@ -51,18 +46,12 @@ export function Queues() {
 type Noted = Item<"/v1/lanes">;
 
 const COLUMNS: readonly Column<Noted>[] = [
-  { head: "State", width: "104px", narrow: "88px", cell: (one) => <Status word={wordFor(one)} /> },
-  { head: "Lane", width: "1fr", cell: ({ lane }) => lane },
-  { head: "Key", width: "1.4fr", cell: ({ key }) => <Name of={key} /> },
+  { of: "state", width: "104px", narrow: "88px", cell: (one) => <Status word={wordFor(one)} /> },
+  { of: "lane" },
+  { of: "key", width: "1.4fr", cell: ({ key }) => <Name of={key} /> },
   { head: "Blocked by", width: "3.4fr", isMinor: true, cell: (one) => <Blocked by={one} /> },
-  { head: "Waiting", width: "64px", isMinor: true, isNumber: true, cell: ({ depth }) => depth.toLocaleString() },
-  {
-    head: "Since",
-    width: "96px",
-    narrow: "92px",
-    isNumber: true,
-    cell: ({ oldest_at, recorded_at }) => <Ago at={oldest_at ?? recorded_at} />,
-  },
+  { of: "depth", head: "Waiting", width: "64px", isMinor: true, isNumber: true },
+  { of: "oldest_at", head: "Since", cell: ({ oldest_at, recorded_at }) => <Ago at={oldest_at ?? recorded_at} /> },
 ];
 
 function Blocked({ by: { why, ahead } }: { by: Noted }) {
@@ -75,44 +64,24 @@ function Blocked({ by: { why, ahead } }: { by: Noted }) {
   );
 }
 
-const nameOf = ({ lane, key }: Noted) => `${lane}/${key}`;
-
-function Lanes({ filters = {} }: { filters?: Partial<Record<keyof typeof LANE_FILTERS, string>> }) {
-  const pages = useList("/v1/lanes", filters, { nameOf, about: () => true });
-  useRegularly(pages.again);
-  const isFiltered = Object.values(filters).some(Boolean);
+function Lanes({ filters }: { filters: Filters }) {
   return (
-    <section aria-labelledby="lanes">
-      <h2 id="lanes">Stalled lanes</h2>
-      {filters.cause && <OfCause id={filters.cause} />}
-      <TableList
-        label="Lanes"
-        pages={pages}
-        noun={["lane", "lanes"]}
-        empty={
-          <p class="quiet">
-            {isFiltered
-              ? "No stalled lane matches these filters. Clear shows all."
-              : "No lane is stalled. This list shows lanes that are held or paused, or have a message that has waited for ten seconds. A lane keeps the messages of one key in order; defineLaneQueue defines a queue of lanes."}
-          </p>
-        }
-        columns={COLUMNS}
-        below={(one) => <Blocked by={one} />}
-        hrefOf={({ lane, key }) => hrefOf("queues", { lane, key })}
-      />
-    </section>
+    <List
+      {...{ at: "/v1/lanes", filters, columns: COLUMNS, isRegular: true, about: () => true }}
+      nameOf={({ lane, key }) => `${lane}/${key}`}
+      label="Lanes"
+      noun="stalled lane"
+      empty="No lane is stalled. This list shows lanes that are held or paused, or have a message that has waited for ten seconds. A lane keeps the messages of one key in order; defineLaneQueue defines a queue of lanes."
+      below={(one) => <Blocked by={one} />}
+      hrefOf={({ lane, key }) => hrefOf("queues", { lane, key })}
+    />
   );
 }
 
 function OfCause({ id }: { id: string }) {
-  const cause = useCause("/v1/instances/causes", id);
   return (
     <>
-      {cause && (
-        <p class="cause" data-tone="red">
-          <bdi>{[cause.step, cause.message].filter(Boolean).join(": ")}</bdi>
-        </p>
-      )}
+      <CauseOf at="/v1/instances/causes" id={id} />
       <p>
         Each of these lanes is blocked by a failed instance.{" "}
         <Link to={hrefOf("instances", { status: "errored", cause: id })}>Retry or close these</Link> together: a retry keeps the order;

@@ -75,10 +75,7 @@ interface Request {
   body: object;
 }
 
-/**
- * The request that sends a message. If the key of the message is invalid in a header, the message is sent in a batch, whose body can
- * contain the key.
- */
+/** The request that sends a message. A key that a header cannot contain is sent in the body of a batch. */
 export function requestOf({ kind, type, payload, options }: Message): Request {
   const path = kind === "command" ? "/v1/commands" : "/v1/events";
   const key = keyIn(options);

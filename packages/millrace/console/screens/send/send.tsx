@@ -81,13 +81,7 @@ function Choice({ catalog: { messages, first_command: first } }: { catalog: Cata
   );
 }
 
-interface DraftProps {
-  message: Message;
-  first?: unknown;
-  isJson: boolean;
-}
-
-function Draft({ message, first, isJson }: DraftProps) {
+function Draft({ message, first, isJson }: { message: Message; first?: unknown; isJson: boolean }) {
   const { kind, type, access } = message;
   const schema = message.payload_schema as Schema;
   const [example] = useState(() => first ?? exampleOf(schema));

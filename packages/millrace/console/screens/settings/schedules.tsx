@@ -2,16 +2,17 @@ import { useState } from "preact/hooks";
 import { type Answer, get, type Item as ItemOf } from "../../data/api.ts";
 import { exampleOf, type Schema } from "../../data/schema.ts";
 import { may } from "../../data/session.ts";
-import { useCatalog, useData, usePages } from "../../data/use-data.ts";
-import { FilterBar, useFilters } from "../../frame/filters.tsx";
+import { useCatalog, useData } from "../../data/use-data.ts";
+import { RARE, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { ActButtons, type Ask, type Declared, useActs } from "../../parts/act.tsx";
+import { ActButtons, type Ask, type Declared } from "../../parts/act.tsx";
 import { Json } from "../../parts/json.tsx";
-import { Item, Items, Lines, Reading } from "../../parts/page.tsx";
+import { Item, List } from "../../parts/list.tsx";
+import { Lines, Reading } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
-import { Ago, Text, timeZone } from "../../parts/text.tsx";
+import { Ago, inWords, Text, timeZone } from "../../parts/text.tsx";
 
-const FILTERS = { name: { label: "Name", isRare: true } } as const;
+const FILTERS = { name: { label: "Name", ...RARE } };
 
 async function only(name: string) {
   const found = await get("/v1/schedules/:name", { param: { name } });
@@ -20,27 +21,27 @@ async function only(name: string) {
 
 export function Schedules() {
   const { name } = useFilters(FILTERS);
-  const pages = usePages((cursor) => (name ? only(name) : get("/v1/schedules", { query: { cursor } })), [name], {
-    nameOf: (one) => one.name,
-  });
-  const { ask, line } = useActs(pages.again);
   const { data: catalog } = useCatalog();
   const commands = catalog?.messages.filter(({ kind, access }) => kind === "command" && access?.scope !== null) ?? [];
   return (
-    <>
-      <div class="settings-bar">
-        <p class="quiet">
-          Each due time sends one command. Its key consists of the schedule's name and the due time. A command with a delay is not a
-          schedule: <Link to={hrefOf("instances", { activity: "delayed" })}>delayed commands</Link>.
-        </p>
-        {may("operate") && <ActButtons ask={ask} of={[{ ...change(commands), class: "main" }]} />}
-      </div>
-      {name && <FilterBar filters={FILTERS} />}
-      {line}
-      <Items pages={pages} noun={["schedule", "schedules"]} empty="No schedules yet.">
-        {(one) => <Row key={one.name} schedule={one} {...{ commands, ask }} />}
-      </Items>
-    </>
+    <List
+      at="/v1/schedules"
+      filters={FILTERS}
+      nameOf={(one) => one.name}
+      {...(name && { load: () => only(name) })}
+      head={({ ask }) => (
+        <div class="settings-bar">
+          <p class="quiet">
+            Each due time sends one command. Its key consists of the schedule's name and the due time. A command with a delay is not a
+            schedule: <Link to={hrefOf("instances", { activity: "delayed" })}>delayed commands</Link>.
+          </p>
+          {may("operate") && <ActButtons ask={ask} of={[{ ...change(commands), class: "main" }]} />}
+        </div>
+      )}
+      noun="schedule"
+      empty="No schedules yet."
+      row={(schedule, ask) => <Row {...{ schedule, commands, ask }} />}
+    />
   );
 }
 
@@ -61,7 +62,7 @@ function Row({ schedule, commands, ask }: { schedule: Schedule; commands: readon
         <>
           {next_at ? <Ago label="next" at={next_at} /> : "no run while paused"} ·{" "}
           {last_run ? <Ago label="last" at={last_run.due_at} /> : "no run recorded"}
-          {last_run && `, ${last_run.state.replaceAll("_", " ")}`}
+          {last_run && `, ${inWords(last_run.state)}`}
         </>,
       ]}
       acts={
@@ -100,7 +101,7 @@ function Runs({ name }: { name: string }) {
       of={data.items.map(({ due_at, state, instance_id, reason, times }) => [
         <Ago key="at" at={due_at} />,
         <>
-          {state.replaceAll("_", " ")}
+          {inWords(state)}
           {times > 1 && `, ${times} times`} {instance_id && <Link to={hrefOf("instances", instance_id)}>instance</Link>}{" "}
           <Text of={reason} />
         </>,

@@ -1,8 +1,8 @@
 import type { ComponentType } from "preact";
 import type { Item as ItemOf } from "../../data/api.ts";
-import { useList, useRegularly } from "../../data/use-data.ts";
-import { ActButtons, useActs } from "../../parts/act.tsx";
-import { Button, Item, Items, Lines, Pages } from "../../parts/page.tsx";
+import { ActButtons } from "../../parts/act.tsx";
+import { Item, List } from "../../parts/list.tsx";
+import { Button, Lines, Pages } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago, Bar, Name, Quiet, seconds, Text } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
@@ -22,36 +22,32 @@ export function Settings({ param }: ScreenProps) {
 }
 
 function Locks() {
-  const pages = useList("/v1/locks", {}, { nameOf: ({ name }) => name });
-  const { ask, line } = useActs(pages.again);
   return (
-    <>
-      <div class="settings-bar">
-        <p class="quiet">Locks held for ten seconds or more. This list is not updated automatically.</p>
-        <Button press={pages.again}>Refresh</Button>
-      </div>
-      {line}
-      <Items
-        pages={pages}
-        noun={["lock", "locks"]}
-        command="await lockOf(env, { name }).with(async () => …)"
-        empty="No lock has been held for ten seconds. Code takes a lock for work that only one holder may do at a time:"
-      >
-        {({ name, holder, since, until, waiting, token }) => (
-          <Item
-            key={name}
-            mark={<Ago at={since} />}
-            title={[<Name key="name" of={name} />, " held by ", <Text key="by" of={holder || "an unnamed holder"} />]}
-            notes={[
-              <>
-                {waiting || "none"} waiting · <Ago label="expires" at={until} /> unless renewed · fencing token {token}
-              </>,
-            ]}
-            acts={<ActButtons ask={ask} of={[{ verb: "Break", about: name, at: "/v1/locks/:name/break", param: { name } }]} />}
-          />
-        )}
-      </Items>
-    </>
+    <List
+      at="/v1/locks"
+      nameOf={({ name }) => name}
+      noun="lock"
+      head={({ pages }) => (
+        <div class="settings-bar">
+          <p class="quiet">Locks held for ten seconds or more. This list is not updated automatically.</p>
+          <Button press={pages.again}>Refresh</Button>
+        </div>
+      )}
+      command="await lockOf(env, { name }).with(async () => …)"
+      empty="No lock has been held for ten seconds. Code takes a lock for work that only one holder may do at a time:"
+      row={({ name, holder, since, until, waiting, token }, ask) => (
+        <Item
+          mark={<Ago at={since} />}
+          title={[<Name key="name" of={name} />, " held by ", <Text key="by" of={holder || "an unnamed holder"} />]}
+          notes={[
+            <>
+              {waiting || "none"} waiting · <Ago label="expires" at={until} /> unless renewed · fencing token {token}
+            </>,
+          ]}
+          acts={<ActButtons ask={ask} of={[{ verb: "Break", about: name, at: "/v1/locks/:name/break", param: { name } }]} />}
+        />
+      )}
+    />
   );
 }
 
@@ -70,22 +66,21 @@ function allowed({ limit, refill, period_seconds }: Rule): string {
 }
 
 function Limits() {
-  const pages = useList("/v1/limits", {}, { nameOf: ({ name }) => name });
-  useRegularly(pages.again);
   return (
     <>
       <p class="quiet">
         A limit is the rate of calls to an upstream, shared by all callers. When the upstream refuses a call, calls stop for the time it
         names. They resume at half the rate, which recovers within 30 seconds.
       </p>
-      <Items
-        pages={pages}
-        noun={["limit", "limits"]}
+      <List
+        at="/v1/limits"
+        nameOf={({ name }) => name}
+        isRegular
+        noun="limit"
         command="await limitOf(env, name, [{ limit: 100, periodMs: 10_000 }], { tenantId }).take()"
         empty="This tenant has used no limit since yesterday. Code takes from a limit before each call to an upstream:"
-      >
-        {(limit) => (
-          <Item key={limit.name} mark={<Status word={wordFor(limit)} />} title={<Name of={limit.name} />}>
+        row={(limit) => (
+          <Item mark={<Status word={wordFor(limit)} />} title={<Name of={limit.name} />}>
             <Lines
               columns="144px 1fr"
               of={limit.rules.map((rule) => [
@@ -102,7 +97,7 @@ function Limits() {
             </p>
           </Item>
         )}
-      </Items>
+      />
     </>
   );
 }

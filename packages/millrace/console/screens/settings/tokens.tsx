@@ -1,25 +1,29 @@
-import { useMemo } from "preact/hooks";
+import type { ComponentChildren } from "preact";
 import type { Answer, Item } from "../../data/api.ts";
 import { timeNow } from "../../data/clock.ts";
 import { tell } from "../../data/notices.ts";
 import { may, session } from "../../data/session.ts";
-import { useList, useShown } from "../../data/use-data.ts";
+import { useShown } from "../../data/use-data.ts";
 import { hrefOf } from "../../frame/router.tsx";
-import { ActButtons, type Ask, type Declared, useActs } from "../../parts/act.tsx";
+import { ActButtons, type Declared } from "../../parts/act.tsx";
 import { JsonText } from "../../parts/json.tsx";
+import { List } from "../../parts/list.tsx";
 import { Empty } from "../../parts/page.tsx";
-import { type Column, TableList } from "../../parts/table.tsx";
+import type { Column } from "../../parts/table.tsx";
 import { Ago, Quiet } from "../../parts/text.tsx";
 
 type Token = Item<"/v1/tokens">;
 type Minted = Answer<"/v1/tokens", "$post">;
 
 export function Tokens() {
-  const pages = useList("/v1/tokens", {});
-  const { ask, told, line } = useActs(pages.again);
-  const columns = useMemo(() => columnsFor(ask), []);
   const isShown = useShown();
-  const show = (one: Minted) => {
+  if (!may("tokens"))
+    return (
+      <Empty command="npx millrace token --tenant … --actor … --scopes tokens">
+        Your token lacks the scope tokens. Use a token with this scope, or mint one with access to the database:
+      </Empty>
+    );
+  const show = (one: Minted, told: (sentence: ComponentChildren) => void) => {
     if (!isShown.current)
       return tell({ said: `The token of ${one.actor} was created but not shown: revoke it.`, href: hrefOf("settings", "tokens") });
     told(
@@ -29,27 +33,19 @@ export function Tokens() {
       </>,
     );
   };
-  if (!may("tokens"))
-    return (
-      <Empty command="npx millrace token --tenant … --actor … --scopes tokens">
-        Your token lacks the scope tokens. Use a token with this scope, or mint one with access to the database:
-      </Empty>
-    );
   return (
-    <>
-      <div class="settings-bar">
-        <p class="quiet">Token values cannot be shown again: only a hash is stored. Expired tokens are listed for 30 days.</p>
-        <ActButtons ask={ask} of={[{ ...mint(show), class: "main" }]} />
-      </div>
-      {line}
-      <TableList
-        label="Tokens"
-        pages={pages}
-        noun={["token", "tokens"]}
-        columns={columns}
-        empty="This tenant has no token: you signed in with Cloudflare Access. Mint one for a program."
-      />
-    </>
+    <List
+      at="/v1/tokens"
+      head={({ ask, told }) => (
+        <div class="settings-bar">
+          <p class="quiet">Token values cannot be shown again: only a hash is stored. Expired tokens are listed for 30 days.</p>
+          <ActButtons ask={ask} of={[{ ...mint((one) => show(one, told)), class: "main" }]} />
+        </div>
+      )}
+      noun="token"
+      columns={COLUMNS}
+      empty="This tenant has no token: you signed in with Cloudflare Access. Mint one for a program."
+    />
   );
 }
 
@@ -58,27 +54,32 @@ const isOver = ({ expires_at: at }: Token) => at !== null && Date.parse(at) <= t
 
 const REVOKE = { verb: "Revoke", at: "/v1/tokens/:id", how: "DELETE", class: "plain" } as const;
 
-function columnsFor(ask: Ask): readonly Column<Token>[] {
-  const actionOf = (one: Token) =>
-    isOver(one) ? (
-      <Quiet of="expired" />
-    ) : (
-      <ActButtons ask={ask} of={[{ ...REVOKE, about: one.actor, param: { id: one.id }, label: `Revoke the token of ${one.actor}` }]} />
-    );
-  return [
-    {
-      head: "Holder",
-      width: "1.2fr",
-      cell: (one) => [<bdi key="actor">{one.actor}</bdi>, " ", isOwn(one) && <Quiet key="own" of="this page" />],
-    },
-    { head: "Id", width: "152px", isMinor: true, cell: ({ id }) => <code>{id}</code> },
-    { head: "Scopes", width: "2fr", isMinor: true, cell: ({ scopes }) => <span title={scopes.join(", ")}>{scopes.join(", ")}</span> },
-    { head: "Created", width: "88px", isMinor: true, cell: ({ created_at }) => <Ago at={created_at} /> },
-    { head: "Last used", width: "88px", isMinor: true, cell: ({ last_used_at: at }) => (at ? <Ago at={at} /> : <Quiet of="never" />) },
-    { head: "Expires", width: "104px", narrow: "88px", cell: ({ expires_at: at }) => (at === null ? "never" : <Ago at={at} />) },
-    { head: "Action", width: "96px", cell: actionOf },
-  ];
-}
+const COLUMNS: readonly Column<Token>[] = [
+  {
+    ...{ of: "actor", head: "Holder", width: "1.2fr" },
+    cell: (one) => [<bdi key="actor">{one.actor}</bdi>, " ", isOwn(one) && <Quiet key="own" of="this page" />],
+  },
+  { of: "id", width: "152px", isMinor: true, cell: ({ id }) => <code>{id}</code> },
+  { of: "scopes", width: "2fr", isMinor: true, cell: ({ scopes }) => <span title={scopes.join(", ")}>{scopes.join(", ")}</span> },
+  { of: "created_at", width: "88px", isNumber: false, isMinor: true },
+  {
+    ...{ of: "last_used_at", head: "Last used", width: "88px", isNumber: false, isMinor: true },
+    cell: ({ last_used_at: at }) => (at ? <Ago at={at} /> : <Quiet of="never" />),
+  },
+  {
+    ...{ of: "expires_at", head: "Expires", width: "104px", isNumber: false },
+    cell: ({ expires_at: at }) => (at === null ? "never" : <Ago at={at} />),
+  },
+  {
+    ...{ head: "Action", width: "96px" },
+    cell: (one, ask) =>
+      isOver(one) ? (
+        <Quiet of="expired" />
+      ) : (
+        <ActButtons ask={ask} of={[{ ...REVOKE, about: one.actor, param: { id: one.id }, label: `Revoke the token of ${one.actor}` }]} />
+      ),
+  },
+];
 
 const MEANS: Readonly<Record<string, string>> = {
   enqueue: "send commands and events",

@@ -1,63 +1,50 @@
 import { type Answer, get, type Item as ItemOf, type Result } from "../../data/api.ts";
 import { timeNow } from "../../data/clock.ts";
 import { may } from "../../data/session.ts";
-import { usePages } from "../../data/use-data.ts";
-import { FilterBar, useFilters } from "../../frame/filters.tsx";
+import { filtersOf, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { ActButtons, type Ask, useActs } from "../../parts/act.tsx";
+import { ActButtons, type Ask } from "../../parts/act.tsx";
 import { groupOf, ruleOf } from "../../parts/alert-words.ts";
-import { Empty, Item, Items, LinkTo } from "../../parts/page.tsx";
+import { Item, List } from "../../parts/list.tsx";
+import { Empty, LinkTo } from "../../parts/page.tsx";
 import { Status, type Tone } from "../../parts/status.tsx";
 import { Ago, shortId, Text } from "../../parts/text.tsx";
 
 type Alert = ItemOf<"/v1/alerts">;
 
-const FILTERS = {
-  state: { label: "State", options: { firing: "firing", pending: "pending", resolved: "resolved" } },
-  rule: { label: "Rule" },
-} as const;
-
-/**
- * The status of an alert in words. If the rule is about new failures, a resolved alert means that no further failures occurred. It does not
- * mean that the earlier failures are fixed.
- */
+/** The status of an alert in words. A resolved alert about new failures only means that no further failures occurred. */
 function wordOf({ state, rule, severity }: Alert): [word: string, tone: Tone] {
   if (state === "firing") return ["firing", severity === "critical" ? "red" : "amber"];
   if (state === "pending") return ["pending", "quiet"];
   return ruleOf(rule).isOfArrivals ? ["no new ones", "quiet"] : ["resolved", "green"];
 }
 
-/** If the list is not filtered by state, firing alerts come first. */
-async function pageOf(filters: object & { state?: string }, cursor: string | undefined): Promise<Result<Answer<"/v1/alerts">>> {
+/** A page of the list without a filter by state. Firing alerts come first. */
+async function firingFirst(filters: object, cursor: string | undefined): Promise<Result<Answer<"/v1/alerts">>> {
   const [firing, found] = await Promise.all([
-    filters.state === undefined && cursor === undefined
-      ? get("/v1/alerts", { query: { ...(filters as object), state: "firing", limit: "200" } })
-      : undefined,
-    get("/v1/alerts", { query: { ...(filters as object), cursor } }),
+    cursor === undefined ? get("/v1/alerts", { query: { ...filters, state: "firing", limit: "200" } }) : undefined,
+    get("/v1/alerts", { query: { ...filters, cursor } }),
   ]);
   if (firing?.ok === false) return firing;
-  if (!found.ok || filters.state !== undefined) return found;
+  if (!found.ok) return found;
   const others = found.data.items.filter(({ state }) => state !== "firing");
   return { ok: true, data: { ...found.data, items: [...(firing?.data.items ?? []), ...others] } };
 }
 
 export function Alerts() {
-  const filters = useFilters(FILTERS);
-  const pages = usePages((cursor) => pageOf(filters, cursor), [JSON.stringify(filters)]);
-  const { ask, line } = useActs(pages.again);
-  const isUnheard = pages.rows?.some(
-    ({ state, notified_at, delivery }) => state !== "pending" && notified_at === null && delivery === null,
-  );
+  const filters = useFilters(filtersOf("/v1/alerts"));
   if (!may("observe")) return <Empty>Alerts cover the whole deployment, not one tenant. They need a token with the scope observe.</Empty>;
   return (
-    <>
-      <FilterBar filters={FILTERS} />
-      {line}
-      {isUnheard && <Channels />}
-      <Items pages={pages} noun={["alert", "alerts"]} filters={filters} empty="No alert fired in the last 30 days.">
-        {(alert) => <Row key={alert.id} alert={alert} ask={ask} />}
-      </Items>
-    </>
+    <List
+      at="/v1/alerts"
+      {...(filters.state === undefined && { load: (cursor) => firingFirst(filters, cursor) })}
+      head={({ pages: { rows = [] } }) =>
+        rows.some(({ state, notified_at, delivery }) => state !== "pending" && notified_at === null && delivery === null) && <Channels />
+      }
+      noun="alert"
+      empty="No alert fired in the last 30 days."
+      row={(alert, ask) => <Row {...{ alert, ask }} />}
+    />
   );
 }
 

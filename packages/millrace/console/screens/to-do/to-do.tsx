@@ -1,13 +1,14 @@
 import type { ComponentType } from "preact";
 import { get, type Item as ItemOf, type Result } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
-import { useData, useList, useRegularly } from "../../data/use-data.ts";
-import { FilterBar, useFilters } from "../../frame/filters.tsx";
+import { useData, useRegularly } from "../../data/use-data.ts";
+import { filtersOf, RARE } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { ActButtons, type Ask, useActs } from "../../parts/act.tsx";
+import { ActButtons, type Ask } from "../../parts/act.tsx";
 import { answersOf, DoubtAnswers } from "../../parts/answer.tsx";
 import { Folded } from "../../parts/json.tsx";
-import { Item, Items, Pages } from "../../parts/page.tsx";
+import { Item, List } from "../../parts/list.tsx";
+import { Pages } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago, InstanceName, Name, Text } from "../../parts/text.tsx";
 import { bulkOf } from "../actions/bulk-act.tsx";
@@ -45,32 +46,18 @@ export function ToDo({ param }: ScreenProps) {
 
 type Question = ItemOf<"/v1/approvals">;
 
-const FILTERS = {
-  state: { label: "State", options: { pending: "pending", approved: "approved", rejected: "rejected" } },
-  workflow: { label: "Workflow" },
-} as const;
+const QUESTIONS = filtersOf("/v1/approvals", { instance: RARE });
 
 function Questions() {
-  const filters = useFilters(FILTERS);
-  const pages = useList("/v1/approvals", filters, {
-    // If an instance is cancelled or undone, its open questions end.
-    about: ["approval", "action", "skipped"],
-  });
-  const { ask, line } = useActs(pages.again);
   return (
-    <>
-      <FilterBar filters={FILTERS} />
-      {line}
-      <Items
-        pages={pages}
-        noun={["question", "questions"]}
-        filters={filters}
-        command={'await step.approve("ask whether …", { question, timeout: "1 day", otherwise: "reject" })'}
-        empty="No questions. A workflow asks one with:"
-      >
-        {(one) => <QuestionRow key={one.id} question={one} ask={ask} />}
-      </Items>
-    </>
+    <List
+      // If an instance is cancelled or undone, its open questions end.
+      {...{ at: "/v1/approvals", filters: QUESTIONS, about: ["approval", "action", "skipped"] }}
+      noun="question"
+      command={'await step.approve("ask whether …", { question, timeout: "1 day", otherwise: "reject" })'}
+      empty="No questions. A workflow asks one with:"
+      row={(question, ask) => <QuestionRow {...{ question, ask }} />}
+    />
   );
 }
 
@@ -99,20 +86,22 @@ function QuestionRow({ question: one, ask }: { question: Question; ask: Ask }) {
 
 type Doubt = ItemOf<"/v1/effects">;
 
+const DOUBTS = filtersOf("/v1/effects", { state: false });
+
 function UnknownOutcomes() {
-  const pages = useList("/v1/effects", { limit: String(MOST) }, { nameOf: ({ key }) => key, about: ["doubt", "action"] });
-  const { ask, line } = useActs(pages.again);
   return (
     <>
       <p class="quiet">
         An attempt was cut off after its request, and the effect class forbids an automatic repeat. Check the upstream, then choose: it
         happened, it did not happen, or unknown. If an effect happened but its rows were refused, deploy code with valid rows first.
       </p>
-      {line}
-      {may("operate") && <Together doubts={pages.rows ?? []} ask={ask} />}
-      <Items pages={pages} noun={["unknown outcome", "unknown outcomes"]} empty="No effect has an unknown outcome.">
-        {(doubt) => <DoubtRow key={doubt.key} doubt={doubt} ask={ask} />}
-      </Items>
+      <List
+        {...{ at: "/v1/effects", filters: DOUBTS, query: { limit: String(MOST) }, nameOf: ({ key }) => key, about: ["doubt", "action"] }}
+        head={({ pages: { rows = [] }, ask }) => may("operate") && <Together doubts={rows} ask={ask} />}
+        noun="unknown outcome"
+        empty="No effect has an unknown outcome."
+        row={(doubt, ask) => <DoubtRow {...{ doubt, ask }} />}
+      />
     </>
   );
 }

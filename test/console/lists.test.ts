@@ -1,0 +1,31 @@
+import { expect, it } from "vitest";
+import { built, readOperations } from "../../packages/millrace/cli/local/console.ts";
+import { forgive, person } from "./stage.ts";
+
+it("a list shows each filter that its route declares, without a change of the console", async () => {
+  const operations = readOperations();
+  const fields = operations.find(({ command }) => command === "instances list")?.fields ?? [];
+  const declared = { name: "paint_color", in: "query", type: "text", values: ["red", "dark_blue"] } as const;
+  const { script } = await built(operations.map((one) => (one.fields === fields ? { ...one, fields: [...fields, declared] } : one)));
+  const ada = await person();
+  const page = await ada.open("instances");
+  await page.getByLabel("Status").waitFor();
+  expect(await page.getByLabel("Paint color").count()).toBe(0);
+
+  await page.route("**/console/assets/*.js", (route) => route.fulfill({ contentType: "text/javascript", body: script }));
+  await page.reload();
+  // The engine does not know the filter, so that it refuses the request or ignores the filter.
+  forgive(page, /422/);
+  await page.getByLabel("Paint color").selectOption("dark blue");
+  await expect.poll(() => new URL(page.url()).searchParams.get("paint_color")).toBe("dark_blue");
+});
+
+it("the values of a declared filter are the options of its list", async () => {
+  const ada = await person();
+  const page = await ada.open("instances");
+  const fields = readOperations().find(({ command }) => command === "instances list")?.fields ?? [];
+  const { values = [] } = fields.find(({ name }) => name === "status") ?? {};
+  expect(values.length).toBeGreaterThan(5);
+  const options = await page.getByLabel("Status").locator("option").allTextContents();
+  expect(options).toEqual(["any", ...values.map((value) => value.replaceAll("_", " "))]);
+});
