@@ -157,9 +157,8 @@ export const MAY_IMPORT: Record<string, readonly string[]> = {
 };
 
 /**
- * Files that a folder may import from an otherwise forbidden folder: the command line writes database rows as the engine does, parses
- * input as the engine does, recognizes an engine by its header, and suggests names by one rule. The command line and the console explain
- * verdicts with the engine's sentences.
+ * Files that a folder may import from an otherwise forbidden folder. The command line writes database rows, parses input and recognizes an
+ * engine as the engine does, and suggests names by one rule. The command line and the console explain verdicts in the engine's words.
  */
 export const MAY_IMPORT_FILES: Record<string, readonly string[]> = {
   cli: [

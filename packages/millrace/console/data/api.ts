@@ -68,18 +68,16 @@ export async function send(method: string, path: string, sent: Sent & { query?: 
   const unnamed = Object.values(param).find((name) => /^\.{1,2}$/.test(name));
   if (unnamed !== undefined) return { ok: false, problem: unsendable(`No address can name “${unnamed}”. Open it from a list.`) };
   const { token } = session.get();
-  const headers = headersOf({
-    accept: "application/json",
-    ...(token && { authorization: `Bearer ${token}` }),
-    ...(body !== undefined && { "content-type": "application/json" }),
-    ...(key && { "idempotency-key": quoted(key) }),
-  });
-  if (!headers) return { ok: false, problem: unsendable("An idempotency key may contain only printable ASCII characters.") };
   const late = AbortSignal.timeout(ANSWER_WITHIN_MS);
   try {
     const answer = await fetch(asked.size > 0 ? `${at}?${asked}` : at, {
       method,
-      headers,
+      headers: {
+        accept: "application/json",
+        ...(token && { authorization: `Bearer ${token}` }),
+        ...(body !== undefined && { "content-type": "application/json" }),
+        ...(key && { "idempotency-key": quoted(key) }),
+      },
       ...(body !== undefined && { body: jsonText(body) }),
       signal: signal ? AbortSignal.any([signal, late]) : late,
     });
@@ -97,15 +95,6 @@ const wordOf = (name: string, value: string) => (name === "since" || name === "u
 
 function isQuestion(path: string, body: unknown): boolean {
   return path === "/v1/catalog/check" || (body as { dry_run?: boolean } | undefined)?.dry_run === true;
-}
-
-/** The headers of a request. Undefined if a header value contains invalid characters. */
-function headersOf(said: Record<string, string>): Headers | undefined {
-  try {
-    return new Headers(said);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Formats a key as an RFC 8941 string, because a quoted key may contain all printable ASCII characters. */

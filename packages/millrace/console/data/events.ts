@@ -93,7 +93,7 @@ function askedMs({ headers }: Response): number {
   return Number.isFinite(seconds) ? Math.min(seconds * 1000, MOST_ASKED_MS) : 0;
 }
 
-/** Reads server-sent events until the stream ends. A chunk that completes no event is told as undefined. */
+/** Reads server-sent events until the stream ends. If a chunk completes no event, calls `tell` with undefined. */
 async function readEvents(body: ReadableStream<Uint8Array>, tell: (event: ServerEvent | undefined) => void): Promise<void> {
   const reader = body.getReader();
   const decoder = new TextDecoder();

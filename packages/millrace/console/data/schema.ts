@@ -15,14 +15,7 @@ export interface Schema {
   description?: string;
   format?: string;
   pattern?: string;
-  minLength?: number;
   maxLength?: number;
-  minimum?: number;
-  maximum?: number;
-  exclusiveMinimum?: number;
-  exclusiveMaximum?: number;
-  multipleOf?: number;
-  minItems?: number;
   /** True for a field whose value the engine redacts when the message is shown later. */
   sensitive?: boolean;
 }

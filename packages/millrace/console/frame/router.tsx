@@ -44,9 +44,9 @@ export function hrefOf(...parts: (string | Readonly<Record<string, string | unde
   return [BASE, ...path].join("/") + (query.size > 0 ? `?${query}` : "");
 }
 
-/** Navigates to a URL of the console. With `replace`, no entry is added to the browser's history. */
-export function go(href: string, { replace = false } = {}): void {
-  history[replace ? "replaceState" : "pushState"](null, "", href);
+/** Navigates to a URL of the console. */
+export function go(href: string): void {
+  history.pushState(null, "", href);
   place.set(placeNow());
 }
 

@@ -1,12 +1,12 @@
-import type { ComponentChildren } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { type ComponentChildren, createContext } from "preact";
+import { useContext, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Path, type Result, send } from "../data/api.ts";
 import { useCell } from "../data/cell.ts";
 import { tell } from "../data/notices.ts";
 import { loadOperations, type Operation, operationAt } from "../data/operations.ts";
 import type { Problem } from "../data/problem.ts";
 import type { Schema } from "../data/schema.ts";
-import { session } from "../data/session.ts";
+import { may, session } from "../data/session.ts";
 import { useData, useShown } from "../data/use-data.ts";
 import { jsonText, wrongIn } from "../data/written.ts";
 import { go, hrefOf, Link, useKeys } from "../frame/router.tsx";
@@ -53,7 +53,8 @@ export interface Declared {
   more?: (set: (values: Values) => void) => ComponentChildren;
 }
 
-export type Ask = (act: Declared) => void;
+/** Opens the dialog of an action. The component that calls `useActs` provides it to its buttons. */
+export const Asking = createContext<(act: Declared) => void>(() => {});
 
 /**
  * The dialog and the result of the actions of a screen. `ask` opens the dialog of an action, and `line` shows the dialog and the result of
@@ -76,19 +77,39 @@ export function useActs(again: () => void, { id, after }: { id?: string; after?:
       {act && <Act {...act} told={told} close={() => ask(undefined)} />}
     </>
   );
-  return { told, say, line, ask: ask as Ask };
+  return { told, say, line, ask: ask as (act: Declared) => void };
 }
 
-/** Buttons that open the dialogs of actions. */
-export function ActButtons({ ask, of }: { ask: Ask; of: readonly (Declared & { class?: string | undefined; label?: string })[] }) {
+/** An action with its button. */
+type Pressed = Declared & { class?: string | undefined; label?: string };
+
+/** Buttons that open the dialogs of actions. An action that is not possible is false or undefined. */
+export function ActButtons({ of }: { of: readonly (Pressed | false | undefined)[] }) {
+  const ask = useContext(Asking);
+  const acts = of.filter((one) => one !== false && one !== undefined);
   return (
     <>
-      {of.map(({ class: kind, label, ...act }) => (
+      {acts.map(({ class: kind, label, ...act }) => (
         <Button key={act.verb} class={kind} {...(label && { label })} aim={loadOperations} press={() => ask(act)}>
           {act.verb}
         </Button>
       ))}
     </>
+  );
+}
+
+/** A line of buttons, for a token that may act. */
+export function Acts({
+  of,
+  children,
+  class: kind = "acts",
+}: Parameters<typeof ActButtons>[0] & { class?: string; children?: ComponentChildren }) {
+  if (!may("operate") || !of.some(Boolean)) return null;
+  return (
+    <p class={kind}>
+      <ActButtons of={of} />
+      {children}
+    </p>
   );
 }
 

@@ -4,7 +4,7 @@ import { seconds } from "./text.tsx";
 
 interface Rule {
   says: string;
-  /** True for a rule about new failures, whose status `resolved` does not mean that the earlier failures are fixed. */
+  /** True for a rule about new failures: the status `resolved` does not mean that earlier failures are fixed. */
   isOfArrivals?: boolean;
   to?: (labels: Readonly<Record<string, string>>) => string;
 }

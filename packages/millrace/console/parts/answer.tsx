@@ -1,7 +1,7 @@
 import { get, type Item, type Result } from "../data/api.ts";
 import { useData } from "../data/use-data.ts";
 import { hrefOf, Link } from "../frame/router.tsx";
-import { ActButtons, type Ask, type Declared } from "./act.tsx";
+import { ActButtons, type Declared } from "./act.tsx";
 import { Folded, Json } from "./json.tsx";
 import { Button } from "./page.tsx";
 
@@ -32,14 +32,14 @@ function wordOf(verb: DoubtVerb, consequences: Follows): string {
   return verb === "retry" && consequences.reject === null ? "Run it again" : TO_DOUBTS[verb];
 }
 
-export function DoubtAnswers({ doubt, consequences, ask }: { doubt: Doubt; consequences: Follows; ask: Ask }) {
+export function DoubtAnswers({ doubt, consequences }: { doubt: Doubt; consequences: Follows }) {
   return (
     <ul class="answers">
       {(Object.keys(TO_DOUBTS) as DoubtVerb[])
         .filter((verb) => consequences[verb] !== null)
         .map((verb) => (
           <li key={verb}>
-            <ActButtons ask={ask} of={[resolutionOf(doubt, verb, wordOf(verb, consequences), consequences[verb] ?? "")]} />
+            <ActButtons of={[resolutionOf(doubt, verb, wordOf(verb, consequences), consequences[verb] ?? "")]} />
             <span>{consequences[verb]}</span>
           </li>
         ))}

@@ -2,7 +2,7 @@ import { useId, useRef, useState } from "preact/hooks";
 import "./chart.css";
 import { toneOf } from "./status.tsx";
 import { type Column, Table } from "./table.tsx";
-import { useWidth } from "./text.tsx";
+import { clockTime, useWidth } from "./text.tsx";
 
 /** The values of one name in each period. No bar is drawn for a period without a value, or with the value 0. */
 export interface Series {
@@ -31,8 +31,11 @@ interface ChartsProps {
   table: string;
   /** The start times of the periods, the oldest first. The last period has not ended yet. */
   times: readonly number[];
-  labelOf: (at: number) => string;
+  /** Default: the hour and the minute. */
+  labelOf?: (at: number) => string;
 }
+
+const minuteOf = (at: number) => clockTime(at).slice(0, -3);
 
 /** The start times of the newest periods of a length, the oldest first. The last period contains the time `at`. */
 export function periodsTo(at: number, lengthMs: number, count: number): number[] {
@@ -50,7 +53,7 @@ const inWords = (value: number) => value.toLocaleString();
 const named = ({ name }: Series) => name.replaceAll("_", " ");
 
 /** Draws charts over the same periods. The values of the period that the user chooses, and all values in a table, are text. */
-export function Charts({ charts, table, times, labelOf }: ChartsProps) {
+export function Charts({ charts, table, times, labelOf = minuteOf }: ChartsProps) {
   const [chosen, choose] = useState<number>();
   const [isOpen, open] = useState(false);
   const saidOf = ({ series, none, says }: ChartProps, at: number) =>
@@ -108,7 +111,7 @@ function niceTop(most: number): number {
 /** The strokes of each pattern on a grid of 6 px. Bars of the first series are plain. */
 const PATTERNS = ["", "M0 3h6", "M-1.5 1.5l3-3M0 6l6-6M4.5 7.5l3-3", "M3 0v6", "M0 0l6 6M0 6l6-6"] as const;
 
-interface Shown extends ChartProps, Omit<ChartsProps, "charts" | "table"> {
+interface Shown extends ChartProps, Required<Omit<ChartsProps, "charts" | "table">> {
   /** The index of the period that the user has chosen. */
   chosen: number | undefined;
   choose: (at: number) => void;

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
+import { may } from "../data/session.ts";
 import { Button } from "./page.tsx";
 import { copied } from "./text.tsx";
 import "./json.css";
@@ -10,12 +11,12 @@ const MEMBERS = 100;
 const LINES = 200;
 
 export function Json({ value, label }: { value: unknown; label: string }) {
-  const text = JSON.stringify(value, null, 2) ?? "nothing";
+  const text = JSON.stringify(value, null, 2) ?? "";
   const [levels] = useState(() => openLevels(value));
   return (
-    <Framed label={label} copies={{ Copy: text }}>
-      <pre dir="ltr">{value === undefined ? text : <Node value={value} depth={0} levels={levels} path={label} />}</pre>
-    </Framed>
+    <JsonText label={label} text={text}>
+      {value !== undefined && <Node value={value} depth={0} levels={levels} path={label} />}
+    </JsonText>
   );
 }
 
@@ -29,35 +30,44 @@ export function Folded({ title, label, value, ...rest }: { title: string; label:
   );
 }
 
-export function JsonText({ text, label, others = {} }: { text: string; label: string; others?: Readonly<Record<string, string>> }) {
-  return (
-    <Framed label={label} copies={{ Copy: text, ...others }}>
-      <pre dir="ltr">{text}</pre>
-    </Framed>
-  );
-}
-
-interface FramedProps {
+interface JsonTextProps {
+  text: string;
   label: string;
-  /** The text that each copy button copies, by the button's label. */
-  copies: Readonly<Record<string, string>>;
-  children: ComponentChildren;
+  /** Further texts that buttons copy, by the button's label. */
+  others?: Readonly<Record<string, string>>;
+  /** Default: the text. */
+  children?: ComponentChildren;
 }
 
-function Framed({ label, copies, children }: FramedProps) {
+/** A text with a button that copies it. */
+export function JsonText({ text, label, others = {}, children = text }: JsonTextProps) {
   const [copy, setCopy] = useState("");
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content needs keyboard access
     <section class="json" tabIndex={0} aria-label={label}>
       <p class="corner">
-        {Object.entries(copies).map(([name, what]) => (
+        {Object.entries({ Copy: text, ...others }).map(([name, what]) => (
           <button key={name} type="button" class="plain" onClick={async () => setCopy((await copied(what)) ? name : "")}>
             {copy === name ? "Copied" : name}
           </button>
         ))}
       </p>
-      {children}
+      <pre dir="ltr">{children}</pre>
     </section>
+  );
+}
+
+const isHidden = (value: unknown) => JSON.stringify(value)?.includes("[redacted]");
+
+/** A button that shows the redacted values of `of`. `note` is a sentence about them. */
+export function Reveal({ of, press, note = "" }: { of: unknown; press: () => void; note?: string }) {
+  if (!isHidden(of)) return null;
+  if (!may("reveal")) return <p class="quiet">Some fields are withheld. A token with the scope reveal can show them.{note}</p>;
+  return (
+    <p class="acts">
+      <Button press={press}>Reveal withheld fields</Button>
+      <span class="quiet">This is recorded in the audit.{note}</span>
+    </p>
   );
 }
 

@@ -1,16 +1,15 @@
 import { type ComponentChildren, Fragment, type VNode } from "preact";
 import { useRef } from "preact/hooks";
 import type { Item as ItemOf, Path } from "../data/api.ts";
-import { may } from "../data/session.ts";
 import { type ListOptions, type Pages, useList, useRegularly } from "../data/use-data.ts";
 import { FilterBar, type Filters, filtersOf, useFilters } from "../frame/filters.tsx";
 import { useWalk } from "../frame/router.tsx";
-import { type Ask, useActs } from "./act.tsx";
+import { Acts, Asking, useActs } from "./act.tsx";
 import { Button, Empty, Reading } from "./page.tsx";
 import { Table, type TableProps } from "./table.tsx";
 import { begun } from "./text.tsx";
 
-interface Shown<Row extends object> extends Partial<Omit<TableProps<Row>, "rows" | "nameOf" | "ask">> {
+interface Shown<Row extends object> extends Partial<Omit<TableProps<Row>, "rows" | "nameOf">> {
   /** The name of a row, without the plural. */
   noun: string;
   /** The reason why the list is empty, or a text for `Empty`. */
@@ -20,12 +19,11 @@ interface Shown<Row extends object> extends Partial<Omit<TableProps<Row>, "rows"
   /** The reason why a page without rows is not the last page. */
   further?: string;
   /** Draws a row as an `Item`. Default: the rows are in a table with `columns`. */
-  row?: (row: Row, ask: Ask) => ComponentChildren;
+  row?: (row: Row) => ComponentChildren;
 }
 
 interface Loaded<Row> {
   pages: Pages<Row>;
-  ask: Ask;
   /** Shows a result of an action. */
   told: (sentence: ComponentChildren) => void;
 }
@@ -51,22 +49,21 @@ export function List<At extends Path>({ at, filters = filtersOf(at), query = {},
   const { ask, told, line } = useActs(pages.again);
   useRegularly(isRegular ? pages.again : () => {});
   return (
-    <>
+    <Asking.Provider value={ask}>
       <FilterBar filters={filters} />
-      {head?.({ pages, ask, told })}
+      {head?.({ pages, told })}
       {line}
-      <Rows {...(shown as Shown<ItemOf<At>>)} {...{ pages, ask }} isFiltered={Object.keys(set).length > 0} />
-    </>
+      <Rows {...(shown as Shown<ItemOf<At>>)} pages={pages} isFiltered={Object.keys(set).length > 0} />
+    </Asking.Provider>
   );
 }
 
 interface RowsProps<Row extends object> extends Shown<Row> {
   pages: Pages<Row>;
-  ask: Ask;
   isFiltered: boolean;
 }
 
-function Rows<Row extends object>({ pages, noun, empty, command, further, row, ask, isFiltered, columns = [], ...table }: RowsProps<Row>) {
+function Rows<Row extends object>({ pages, noun, empty, command, further, row, isFiltered, columns = [], ...table }: RowsProps<Row>) {
   const { rows, problem, nameOf, more, newest } = pages;
   const list = useRef<HTMLUListElement>(null);
   useWalk(list);
@@ -84,11 +81,11 @@ function Rows<Row extends object>({ pages, noun, empty, command, further, row, a
       {rows && count > 0 && row && (
         <ul class="items" ref={list}>
           {rows.map((one) => (
-            <Fragment key={nameOf(one)}>{row(one, ask)}</Fragment>
+            <Fragment key={nameOf(one)}>{row(one)}</Fragment>
           ))}
         </ul>
       )}
-      {rows && count > 0 && !row && <Table label={begun(`${noun}s`)} {...table} {...{ rows, columns, nameOf, ask }} />}
+      {rows && count > 0 && !row && <Table label={begun(`${noun}s`)} {...table} {...{ rows, columns, nameOf }} />}
       {(count > 0 || more) && (
         <p class="quiet foot">
           <span role="status">
@@ -107,7 +104,7 @@ interface ItemProps {
   title: ComponentChildren;
   /** The lines below the title. An empty line is left out. */
   notes?: readonly ComponentChildren[];
-  acts?: ComponentChildren;
+  acts?: Parameters<typeof Acts>[0]["of"];
   children?: ComponentChildren;
 }
 
@@ -125,7 +122,7 @@ export function Item({ mark, title, notes = [], acts, children }: ItemProps) {
         ))}
         {children}
       </div>
-      {acts && may("operate") && <div class="acts">{acts}</div>}
+      {acts && <Acts of={acts} />}
     </li>
   );
 }

@@ -2,7 +2,7 @@ import { get, type Item } from "../data/api.ts";
 import { may } from "../data/session.ts";
 import { useData } from "../data/use-data.ts";
 import { hrefOf, Link } from "../frame/router.tsx";
-import { ActButtons, useActs } from "./act.tsx";
+import { Acts, Asking, useActs } from "./act.tsx";
 import { Status } from "./status.tsx";
 import { Ago, Text } from "./text.tsx";
 
@@ -53,20 +53,16 @@ export function Pausing({ kind, name, workflows }: Work) {
   const held = data.workflows.filter((one) => workflows.includes(one.name));
   const waiting = held.reduce((sum, { counts }) => sum + (counts.accepted ?? 0) + (counts.queued ?? 0), 0);
   return (
-    <>
+    <Asking.Provider value={ask}>
       {paused && <Why paused={paused} waiting={waiting} />}
       {breaker && (
         <p class="quiet">
           The workflow is paused after {breaker.failures} failures of one cause within {breaker.within_seconds.toLocaleString()} s.
         </p>
       )}
-      {may("operate") && (
-        <p class="acts">
-          <ActButtons ask={ask} of={[{ ...act, about: `${kind} ${name}`, param: { name } }]} />
-        </p>
-      )}
+      <Acts of={[{ ...act, about: `${kind} ${name}`, param: { name } }]} />
       {line}
-    </>
+    </Asking.Provider>
   );
 }
 

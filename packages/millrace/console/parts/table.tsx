@@ -1,8 +1,8 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { cell, useCell } from "../data/cell.ts";
-import { go, useKeys } from "../frame/router.tsx";
-import type { Ask } from "./act.tsx";
+import { go, hrefOf, useKeys } from "../frame/router.tsx";
+import { LinkTo } from "./page.tsx";
 import { Status } from "./status.tsx";
 import { Ago, begun, zone } from "./text.tsx";
 
@@ -12,7 +12,7 @@ export interface Column<Row> {
   /** Default: the name of the field in words. */
   head?: string;
   /** Default: the value of the field. */
-  cell?: (row: Row, ask: Ask) => ComponentChildren;
+  cell?: (row: Row) => ComponentChildren;
   /** The column's width as a CSS grid width, such as `2fr` or `96px`. Default `1fr`. */
   width?: string;
   /** The column's width in a narrow window. Default `width`. */
@@ -25,6 +25,8 @@ export interface Column<Row> {
 /** The columns of times, which are as wide as the longest relative time. */
 const TIME = { width: "96px", narrow: "88px", isNumber: true } as const;
 const IS_TIME = /(^|_)at$|^since$/;
+/** The screens of the items that fields name. */
+const SCREENS: Readonly<Record<string, string>> = { correlation_id: "jobs", instance_id: "instances", dead_letter_id: "dead-letters" };
 const IS_STATUS = /^(status|state|result)$/;
 
 /** A column with the defaults for the kind of its field. */
@@ -33,6 +35,8 @@ function wholeOf<Row>(column: Column<Row>): Column<Row> & { head: string; cell: 
   const value = (row: Row) => row[of as keyof Row] as string | number | null;
   const head = begun(of.replace(/_at$/, ""));
   if (IS_TIME.test(of)) return { head, cell: (row) => value(row) && <Ago at={String(value(row))} />, ...TIME, ...column };
+  const place = SCREENS[of];
+  if (place) return { head, cell: (row) => value(row) && <LinkTo to={hrefOf(place, String(value(row)))} of={value(row)} />, ...column };
   if (IS_STATUS.test(of)) return { head, cell: (row) => <Status word={String(value(row))} />, ...column };
   return { head, cell: (row) => shown(value(row)), ...column };
 }
@@ -47,12 +51,10 @@ export interface TableProps<Row extends object> {
   columns: readonly Column<Row>[];
   nameOf: (row: Row) => string;
   hrefOf?: (row: Row) => string;
-  below?: (row: Row, ask: Ask) => ComponentChildren;
+  below?: (row: Row) => ComponentChildren;
   /** The names of the selected rows. The key `x` selects a row. Undefined if the rows cannot be selected. */
   selected?: ReadonlySet<string>;
   select?: (names: ReadonlySet<string>) => void;
-  /** Opens the dialogs of the actions in the cells. */
-  ask?: Ask;
 }
 
 /** The heights of rows in hand.css. */
@@ -69,7 +71,7 @@ const STEP = 5;
 
 /** A table with the keys `j`, `k`, Enter and `x`. The focused row keeps the focus when rows are added. */
 export function Table<Row extends object>(props: TableProps<Row>) {
-  const { label, rows, nameOf, hrefOf, below, selected, select, ask = () => {} } = props;
+  const { label, rows, nameOf, hrefOf, below, selected, select } = props;
   const columns = useMemo(() => props.columns.map(wholeOf), [props.columns]);
   const body = useRef<HTMLTableSectionElement>(null);
   const [current, setCurrent] = useState("");
@@ -118,7 +120,7 @@ export function Table<Row extends object>(props: TableProps<Row>) {
       made.get(row) ??
       columns.map((column) => (
         <td key={column.head} class={kind(column)}>
-          {column.cell(row, ask)}
+          {column.cell(row)}
         </td>
       ));
     made.set(row, cells);
@@ -171,7 +173,7 @@ export function Table<Row extends object>(props: TableProps<Row>) {
               {cellsOf(row)}
               {below && (
                 <td class="below" colSpan={columns.length}>
-                  {below(row, ask)}
+                  {below(row)}
                 </td>
               )}
             </tr>

@@ -1,6 +1,6 @@
 import type { Answer } from "../../data/api.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { ActButtons, type Declared, useActs } from "../../parts/act.tsx";
+import { ActButtons, type Declared } from "../../parts/act.tsx";
 import { begun, inWords, shortId } from "../../parts/text.tsx";
 import "./actions.css";
 import { sinceOf } from "../../data/clock.ts";
@@ -88,26 +88,19 @@ const VERBS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** Starts a bulk action on all instances of the list, if the API supports the filters and the status has bulk actions. */
-export function InstancesButton({ filters, isOffered }: { filters: Readonly<Record<string, string | undefined>>; isOffered: boolean }) {
-  const { ask, line } = useActs(() => {});
-  const { since, overdue, activity, ...rest } = filters;
+export function InstancesButton({ filters }: { filters: Readonly<Record<string, string | undefined>> }) {
+  const { since, overdue, activity, parent, ...rest } = filters;
   // A filter by cause selects only failed instances.
   const status = filters.cause ? "errored" : filters.status;
   const verbs = VERBS[status ?? ""];
-  if (!status || !verbs || overdue || activity || !may("operate")) return null;
+  if (!status || !verbs || overdue || activity || parent || !may("operate")) return null;
   // The age in the filter is converted to a fixed time.
   const filter = { ...rest, status, ...(since && { since: sinceOf(since) }) } as Record<string, string>;
   const word = `${begun(eitherOf.format(verbs))} all that are ${inWords(status)} …`;
   return (
-    <>
-      {isOffered && (
-        <p>
-          <ActButtons ask={ask} of={[bulkOf(word, verbs, { filter })]} />{" "}
-          {status === "in_doubt" && <Link to={hrefOf("to-do", "unknown-outcomes")}>Decide the unknown outcomes</Link>}
-        </p>
-      )}
-      {/* A dialog that is already open remains open, and shows that no items are left. */}
-      {line}
-    </>
+    <p>
+      <ActButtons of={[bulkOf(word, verbs, { filter })]} />{" "}
+      {status === "in_doubt" && <Link to={hrefOf("to-do", "unknown-outcomes")}>Decide the unknown outcomes</Link>}
+    </p>
   );
 }

@@ -1,9 +1,8 @@
 import { get, type Item } from "../../data/api.ts";
-import { may } from "../../data/session.ts";
 import { useData } from "../../data/use-data.ts";
 import { filtersOf } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { ActButtons, useActs } from "../../parts/act.tsx";
+import { Acts, Asking, useActs } from "../../parts/act.tsx";
 import { List } from "../../parts/list.tsx";
 import { Facts, Lost, Pairs, ProblemNote } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
@@ -55,7 +54,7 @@ export function BulkAction({ param: id }: ScreenProps) {
   if (!bulk) return <Lost title="Bulk action" problem={problem} all={["actions", "All bulk actions"]} />;
   const canResume = bulk.state === "stopped" || (bulk.state === "aborted" && bulk.remaining > 0);
   return (
-    <>
+    <Asking.Provider value={ask}>
       <h1>{titleOf(bulk.verb, counted(bulk.verb, bulk.matched))}</h1>
       <Facts
         of={[
@@ -72,23 +71,17 @@ export function BulkAction({ param: id }: ScreenProps) {
         </p>
       )}
       <Progress bulk={bulk} />
-      {may("operate") && (bulk.state === "running" || canResume) && (
-        <p class="acts">
-          <ActButtons
-            ask={ask}
-            of={[
-              bulk.state === "running"
-                ? { verb: "Abort", at: "/v1/bulk-actions/:id/abort", param: { id } }
-                : { verb: "Resume", at: "/v1/bulk-actions/:id/resume", param: { id }, class: "main" },
-            ]}
-          />
-        </p>
-      )}
+      <Acts
+        of={[
+          bulk.state === "running" && { verb: "Abort", at: "/v1/bulk-actions/:id/abort", param: { id } },
+          canResume && { verb: "Resume", at: "/v1/bulk-actions/:id/resume", param: { id }, class: "main" },
+        ]}
+      />
       {line}
       <BulkFacts bulk={bulk} />
       <h2>Results</h2>
       <Results key={bulk.state} bulk={bulk} />
-    </>
+    </Asking.Provider>
   );
 }
 

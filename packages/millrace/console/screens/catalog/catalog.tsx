@@ -90,7 +90,7 @@ const workflowColumns = (states: readonly Item<"/v1/workflows">[]): readonly Col
 
 const messageColumns = (catalog: Whole): readonly Column<Message>[] => [
   { head: "Message", width: "1.2fr", cell: (one) => <LinkOf node={nodeOf(one)} /> },
-  { head: "Kind", width: "96px", narrow: "80px", cell: ({ kind }) => kind },
+  { of: "kind", width: "96px", narrow: "80px" },
   {
     head: "Consumers",
     width: "1.8fr",

@@ -3,7 +3,7 @@ import type { Item } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
 import { filtersOf, ONE_CAUSE, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, usePlace } from "../../frame/router.tsx";
-import { ActButtons, type Ask } from "../../parts/act.tsx";
+import { Acts } from "../../parts/act.tsx";
 import { CauseOf, messageOf } from "../../parts/cause.tsx";
 import { List } from "../../parts/list.tsx";
 import { LinkTo, type View, Views } from "../../parts/page.tsx";
@@ -100,7 +100,7 @@ function Letters({ filters }: { filters: Set }) {
   const [selected, select] = useState<ReadonlySet<string>>(new Set());
   const { queue, reason, type, cause, escalated, state } = filters;
   const isOpen = state === undefined && may("operate");
-  const acts = (rows: readonly Letter[], ask: Ask) => {
+  const acts = (rows: readonly Letter[]) => {
     // Dead letters that have been settled since their selection are ignored.
     const ids = rows.map(({ id }) => id).filter((id) => selected.has(id));
     const given = Object.entries({ queue, reason, message_type: type, cause }).filter(([, value]) => value);
@@ -109,18 +109,17 @@ function Letters({ filters }: { filters: Set }) {
     // A bulk action cannot filter by `escalated`. With this filter, the operator must select single dead letters instead.
     if (!isOpen || rows.length === 0 || (ids.length === 0 && escalated !== undefined)) return null;
     return (
-      <p class="acts">
-        <ActButtons ask={ask} of={["Replay", "Skip"].map((word) => bulkOf(`${word} ${which} …`, [word.toLowerCase()], meant))} />
+      <Acts of={["Replay", "Skip"].map((word) => bulkOf(`${word} ${which} …`, [word.toLowerCase()], meant))}>
         <span class="quiet">
           <kbd>x</kbd>selects a row
         </span>
-      </p>
+      </Acts>
     );
   };
   return (
     <List
       {...{ at: "/v1/dead-letters", filters: FILTERS, ...ABOUT, columns: LETTER_COLUMNS, ...(isOpen && { selected, select }) }}
-      head={({ pages, ask }) => acts(pages.rows ?? [], ask)}
+      head={({ pages }) => acts(pages.rows ?? [])}
       noun="dead letter"
       empty="No dead letter of your tenant is open. Choose a state above to see settled ones."
       further="None of the newest 5,000 dead letters matches these filters. Older ones exist."

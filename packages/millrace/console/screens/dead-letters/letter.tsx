@@ -1,11 +1,10 @@
 import { useEffect, useState } from "preact/hooks";
 import { type Answer, get } from "../../data/api.ts";
-import { may } from "../../data/session.ts";
-import { type Data, useData } from "../../data/use-data.ts";
+import { useData } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { ActButtons, useActs } from "../../parts/act.tsx";
-import { Json } from "../../parts/json.tsx";
-import { Button, Code, Facts, Issues, LinkTo, Lost, Pairs, ProblemNote, Section } from "../../parts/page.tsx";
+import { Acts, Asking, useActs } from "../../parts/act.tsx";
+import { Json, Reveal } from "../../parts/json.tsx";
+import { Code, Facts, Issues, LinkTo, Lost, Pairs, ProblemNote, Section } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago, Id, Quiet, Text } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
@@ -16,27 +15,21 @@ type ReplayPlan = Detail["replay"];
 
 export function DeadLetter({ param: id }: ScreenProps) {
   const [reveal, setReveal] = useState(false);
-  const { data, problem, again } = useData(
+  const {
+    data: letter,
+    problem,
+    again,
+  } = useData(
     () => get("/v1/dead-letters/:id", { param: { id }, query: reveal ? { reveal: "true" } : {} }),
     [id],
     ({ kind, data: { target, id: of } }) => kind === "skipped" || target === id || of === id,
   );
   // When redacted values are revealed, only these values are reloaded. All other content of the page remains unchanged.
   useEffect(() => void (reveal && again()), [reveal]);
-  if (data) return <Known letter={data} problem={problem} again={again} reveal={reveal ? undefined : () => setReveal(true)} />;
-  return <Lost title="Dead letter" problem={problem} all={["dead-letters", "All dead letters"]} />;
-}
-
-function Known({
-  letter,
-  problem,
-  again,
-  reveal,
-}: { letter: Detail; reveal: (() => void) | undefined } & Pick<Data<Detail>, "problem" | "again">) {
-  const { id, message_type: type, state, cause, correlation_id: job } = letter;
   const { ask, line } = useActs(again, { id });
+  if (!letter) return <Lost title="Dead letter" problem={problem} all={["dead-letters", "All dead letters"]} />;
+  const { message_type: type, state, cause, correlation_id: job } = letter;
   const isOpen = state === "open";
-  const mayAct = isOpen && may("operate");
   const which = { about: nameOf(letter), param: { id } };
   const isValid = letter.replay.refused === null;
   const replay = {
@@ -47,7 +40,7 @@ function Known({
     says: ({ sent, why }: { sent: boolean; why: string }) => (sent ? undefined : why),
   };
   return (
-    <>
+    <Asking.Provider value={ask}>
       <h1>
         <bdi>{type ?? "A message without a type"}</bdi> <span class="quiet">·</span> <bdi>{nameOf(letter)}</bdi>
       </h1>
@@ -64,25 +57,26 @@ function Known({
       />
       {problem && <ProblemNote problem={problem} />}
       <Failure letter={letter} />
-      {mayAct && (
-        <p class="acts">
-          <ActButtons
-            ask={ask}
-            of={[
-              { ...replay, verb: "Replay", class: isValid ? "main" : undefined, given: { body: undefined } },
-              { ...replay, verb: "Correct and replay", class: isValid ? undefined : "main", fill: { body: letter.body } },
-              { ...which, verb: "Skip", at: "/v1/dead-letters/:id/skip" },
-              ...(letter.escalation ? [] : [{ ...which, verb: "Escalate", at: "/v1/dead-letters/:id/escalate" } as const]),
-            ]}
-          />
-        </p>
+      {isOpen && (
+        <Acts
+          of={[
+            { ...replay, verb: "Replay", class: isValid ? "main" : undefined, given: { body: undefined } },
+            { ...replay, verb: "Correct and replay", class: isValid ? undefined : "main", fill: { body: letter.body } },
+            { ...which, verb: "Skip", at: "/v1/dead-letters/:id/skip" },
+            !letter.escalation && { ...which, verb: "Escalate", at: "/v1/dead-letters/:id/escalate" },
+          ]}
+        />
       )}
       {line}
       <div class="letters-bench">
         <section aria-label="Message">
           <h2>Message</h2>
           <Json value={letter.body} label="Message, as JSON" />
-          <Withheld isHidden={JSON.stringify(letter.body).includes("[redacted]")} reveal={reveal} />
+          {reveal ? (
+            <p class="quiet">All fields are shown. The audit records that you saw them.</p>
+          ) : (
+            <Reveal of={letter.body} press={() => setReveal(true)} note=" A replay keeps the stored values." />
+          )}
         </section>
         {isOpen && (
           <Section title="Preview of a replay">
@@ -90,7 +84,7 @@ function Known({
           </Section>
         )}
       </div>
-    </>
+    </Asking.Provider>
   );
 }
 
@@ -125,21 +119,6 @@ function Failure({ letter }: { letter: Detail }) {
         </p>
       )}
     </section>
-  );
-}
-
-function Withheld({ isHidden, reveal }: { isHidden: boolean; reveal: (() => void) | undefined }) {
-  if (!reveal) return <p class="quiet">All fields are shown. The audit records that you saw them.</p>;
-  if (!isHidden) return null;
-  if (!may("reveal"))
-    return (
-      <p class="quiet">Some fields are withheld. A token with the scope `reveal` can show them. A replay keeps their stored values.</p>
-    );
-  return (
-    <p class="acts">
-      <Button press={reveal}>Reveal withheld fields</Button>
-      <Quiet of="This is recorded in the audit. A replay keeps the stored values." />
-    </p>
   );
 }
 

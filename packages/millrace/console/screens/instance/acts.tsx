@@ -1,6 +1,6 @@
 import { timeNow } from "../../data/clock.ts";
 import { may } from "../../data/session.ts";
-import { ActButtons, type Ask, type Declared } from "../../parts/act.tsx";
+import { Acts, type Declared } from "../../parts/act.tsx";
 import { isDelayed } from "../../parts/status.tsx";
 import { type Detail, hasUndoFailed } from "./history.tsx";
 import { stepOf } from "./step.ts";
@@ -65,7 +65,7 @@ export function actOn(instance: Acted, verb: Verb, step?: string): Declared {
   }
 }
 
-export function InstanceActs({ instance, ask }: { instance: Detail; ask: Ask }) {
+export function InstanceActs({ instance }: { instance: Detail }) {
   const { archived_at: archived, status, error } = instance;
   if (!may("operate")) return null;
   if (archived !== null) return <p class="quiet">This instance is archived: it can be read, and no longer changed.</p>;
@@ -73,9 +73,5 @@ export function InstanceActs({ instance, ask }: { instance: Detail; ask: Ask }) 
     ...actOn(instance, verb, error?.step),
     class: index === 0 && FORWARD.has(verb) && status !== "terminated" ? "main" : undefined,
   }));
-  return (
-    <p class="acts">
-      <ActButtons ask={ask} of={acts} />
-    </p>
-  );
+  return <Acts of={acts} />;
 }

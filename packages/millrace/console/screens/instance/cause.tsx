@@ -1,7 +1,7 @@
 import type { Explained } from "../../data/explained.ts";
 import { may } from "../../data/session.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { ActButtons, type Ask } from "../../parts/act.tsx";
+import { Acts } from "../../parts/act.tsx";
 import { answersOf, DoubtAnswers, type Follows } from "../../parts/answer.tsx";
 import { Folded, Json } from "../../parts/json.tsx";
 import { Code } from "../../parts/page.tsx";
@@ -94,7 +94,7 @@ function Failure({ instance, error, explained }: CauseProps & { error: Failed })
   );
 }
 
-export function OpenQuestion({ question: asked, ask }: { question: Question; ask: Ask }) {
+export function OpenQuestion({ question: asked }: { question: Question }) {
   const { question, step, details, otherwise, due_at: due } = asked;
   return (
     <section class="cause" data-tone="violet" aria-label="Question">
@@ -105,11 +105,7 @@ export function OpenQuestion({ question: asked, ask }: { question: Question; ask
       <p class="beside quiet">
         Step: <bdi>{step}</bdi>. Without an answer, it is {otherwise === "approve" ? "approved" : "rejected"} at <Moment at={due} />.
       </p>
-      {may("operate") && (
-        <p class="acts">
-          <ActButtons ask={ask} of={answersOf(asked)} />
-        </p>
-      )}
+      <Acts of={answersOf(asked)} />
     </section>
   );
 }
@@ -121,11 +117,10 @@ interface DoubtProps {
   consequences: Follows;
   effect: Effect | undefined;
   workflow: string;
-  ask: Ask;
 }
 
 /** An effect with an unknown outcome, or with rows that the database refused, and the consequence of each resolution. */
-export function OpenDoubt({ step, why, since, consequences, effect, workflow, ask }: DoubtProps) {
+export function OpenDoubt({ step, why, since, consequences, effect, workflow }: DoubtProps) {
   const isKnown = effect?.answered != null;
   return (
     <section class="cause" data-tone="orange" aria-label="Unknown outcome">
@@ -138,7 +133,7 @@ export function OpenDoubt({ step, why, since, consequences, effect, workflow, as
           ? "happened, but the rows recorded with it were refused. Deploy code with valid rows, then decide:"
           : "may have happened. Check the upstream, then decide:"}
       </p>
-      {effect && may("operate") && <DoubtAnswers doubt={{ ...effect, workflow }} {...{ consequences, ask }} />}
+      {effect && may("operate") && <DoubtAnswers doubt={{ ...effect, workflow }} consequences={consequences} />}
       <p class="beside quiet">
         In doubt since <Moment at={since} />
         <Text before=": " of={why} />

@@ -1,13 +1,12 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { useExplained } from "../../data/explained.ts";
-import { may } from "../../data/session.ts";
 import { useData, useStream } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { ActButtons, useActs } from "../../parts/act.tsx";
+import { Acts, Asking, useActs } from "../../parts/act.tsx";
 import { replacementOf } from "../../parts/answer.tsx";
-import { Json } from "../../parts/json.tsx";
-import { Button, Facts, LinkTo, Lost, type Opened, ProblemNote, Records, Section } from "../../parts/page.tsx";
+import { Json, Reveal } from "../../parts/json.tsx";
+import { Facts, LinkTo, Lost, type Opened, ProblemNote, Records, Section } from "../../parts/page.tsx";
 import { InstanceStatus, Status } from "../../parts/status.tsx";
 import { Ago, duration, Id, InstanceName, Moment, Quiet } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
@@ -41,40 +40,37 @@ export function Instance({ param: id }: ScreenProps) {
   const trouble =
     instance.error?.step ?? instance.retrying?.step ?? steps.find(({ state }) => !["complete", "paused"].includes(state))?.name;
   const actsOf = (step: Step) =>
-    may("operate") &&
     instance.archived_at === null &&
     ["errored", "terminated"].includes(instance.status) &&
     !hasUndoFailed(instance) &&
     step.type === "do" &&
-    !["complete", "paused"].includes(step.state) ? (
-      <p class="acts">
-        <ActButtons ask={ask} of={[{ ...actOn(instance, "retry", step.own?.of ?? step.name), verb: "Retry from here" }]} />
-      </p>
-    ) : null;
-  const mayCorrect = may("operate") && instance.archived_at === null && instance.status === "errored";
-  const correct = mayCorrect
-    ? (effect: Effect) => <ActButtons ask={ask} of={[replacementOf({ ...effect, workflow: instance.workflow })]} />
-    : undefined;
+    !["complete", "paused"].includes(step.state) && (
+      <Acts of={[{ ...actOn(instance, "retry", step.own?.of ?? step.name), verb: "Retry from here" }]} />
+    );
+  const correct = (effect: Effect) =>
+    instance.archived_at === null &&
+    instance.status === "errored" &&
+    isGiven(effect) && <Acts of={[replacementOf({ ...effect, workflow: instance.workflow })]} />;
   return (
-    <>
+    <Asking.Provider value={ask}>
       <h1>
         <InstanceName {...instance} />
       </h1>
       <FactsOf whole={data} runs={runs} />
       {problem && <ProblemNote problem={problem} />}
       {asking.map((question) => (
-        <OpenQuestion key={question.id} question={question} ask={ask} />
+        <OpenQuestion key={question.id} question={question} />
       ))}
       {instance.unknown_outcomes.map(({ step, effect: key, since, why, consequences }) => (
         <OpenDoubt
           key={key}
-          {...{ step, since, why, consequences, ask }}
+          {...{ step, since, why, consequences }}
           workflow={instance.workflow}
           effect={effects.find((one) => one.key === key)}
         />
       ))}
       <Cause instance={instance} explained={explained} />
-      <InstanceActs instance={instance} ask={ask} />
+      <InstanceActs instance={instance} />
       {line}
       <h2>{stepsOfWhich(instance, runs)}</h2>
       {!OVER.has(instance.status) && <ShownProgress instance={instance} steps={steps} />}
@@ -101,11 +97,7 @@ export function Instance({ param: id }: ScreenProps) {
           {instance.result_changed && <p class="quiet">{instance.result_changed}</p>}
         </Section>
       </div>
-      {may("reveal") && !reveal && JSON.stringify([instance.payload, instance.result, effects]).includes("[redacted]") && (
-        <p>
-          <Button press={() => setReveal(true)}>Reveal withheld fields</Button> <span class="quiet">This is recorded in the audit.</span>
-        </p>
-      )}
+      {!reveal && <Reveal of={[instance.payload, instance.result, effects]} press={() => setReveal(true)} />}
       {effects.length > 0 && (
         <Section title="Effects">
           <Records {...THIRDS} label="Effects" of={effects.map((one) => effectOf(one, correct))} />
@@ -118,7 +110,7 @@ export function Instance({ param: id }: ScreenProps) {
       )}
       {data.children.length > 0 && <Children of={instance.id} all={data.children} />}
       <Cost cost={instance.cost} />
-    </>
+    </Asking.Provider>
   );
 }
 
@@ -189,7 +181,7 @@ const THIRDS = { columns: "minmax(0, 1.2fr) 160px minmax(0, 2fr)", minor: 2 } as
 const isGiven = ({ step, state, skipped }: Effect) =>
   !step.startsWith(UNDO_STEP) && (state === "confirmed" || (state === "done" && skipped));
 
-function effectOf(effect: Effect, correct: ((effect: Effect) => ComponentChildren) | undefined): Opened {
+function effectOf(effect: Effect, correct: (effect: Effect) => ComponentChildren): Opened {
   const { key, step, state, generation, error, updated_at: at, output, output_ref: ref, input } = effect;
   return {
     key,
@@ -203,7 +195,7 @@ function effectOf(effect: Effect, correct: ((effect: Effect) => ComponentChildre
         {error && <bdi class="said">{error.message}</bdi>}
         {input !== null && <Json label={`Input of ${step}`} value={input} />}
         {ref ? <p class="quiet">The output is stored as {ref}.</p> : <Json label={`Output of ${step}`} value={output} />}
-        {correct && isGiven(effect) && <p class="acts">{correct(effect)}</p>}
+        {correct(effect)}
       </>
     ),
   };

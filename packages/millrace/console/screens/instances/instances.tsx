@@ -5,7 +5,7 @@ import { may } from "../../data/session.ts";
 import { useData } from "../../data/use-data.ts";
 import { filtersOf, ONE_CAUSE, RARE, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { ActButtons, type Ask } from "../../parts/act.tsx";
+import { ActButtons } from "../../parts/act.tsx";
 import { CauseOf } from "../../parts/cause.tsx";
 import { List } from "../../parts/list.tsx";
 import { LinkTo, NothingSent } from "../../parts/page.tsx";
@@ -69,22 +69,21 @@ const COLUMNS: readonly Column<Instance>[] = [
   { of: "subject", width: "1.4fr", cell: about },
   { of: "workflow", width: "1.2fr", isMinor: true },
   { of: "step", width: "2.4fr", isMinor: true, cell: (one) => <bdi title={step(one)}>{step(one)}</bdi> },
-  { head: "Job", isMinor: true, cell: ({ correlation_id: job }) => <Link to={hrefOf("jobs", job)}>{job}</Link> },
+  { of: "correlation_id", head: "Job", isMinor: true },
   { of: "accepted_at" },
   { head: "Duration", width: "88px", isNumber: true, isMinor: true, cell: (one) => <Duration of={one} /> },
 ];
 
 /** The columns of delayed commands. A narrow window shows the actions below each row. */
 const DELAYED: readonly Column<Instance>[] = [
-  ...COLUMNS.filter(({ of = "" }) => ["subject", "workflow"].includes(of)),
-  ...COLUMNS.filter(({ head }) => head === "Job"),
+  ...COLUMNS.filter(({ of = "" }) => ["subject", "workflow", "correlation_id"].includes(of)),
   { head: "Due", width: "232px", isNumber: true, cell: ({ due_at }) => due_at && <Moment at={due_at} /> },
   { head: "Action", width: "224px", isMinor: true, cell: actsOn },
 ];
 
-function actsOn(instance: Instance, ask: Ask) {
+function actsOn(instance: Instance) {
   const of = DELAYED_VERBS.map((verb) => ({ ...actOn(instance, verb), class: "plain" }));
-  return <ActButtons ask={ask} of={of.map((act) => ({ ...act, label: `${act.verb}: ${instance.subject}` }))} />;
+  return <ActButtons of={of.map((act) => ({ ...act, label: `${act.verb}: ${instance.subject}` }))} />;
 }
 
 export function Instances() {
@@ -101,14 +100,14 @@ export function Instances() {
         head={({ pages: { rows = [] } }) => (
           <>
             {isCounted && <ByStatus filters={filters} />}
-            <InstancesButton filters={filters} isOffered={!filters.parent && rows.length > 0} />
+            {rows.length > 0 && <InstancesButton filters={filters} />}
           </>
         )}
         noun="instance"
         empty={<NothingSent>No instance yet: each command starts one.</NothingSent>}
         further="None of the newest 50,000 instances matches these filters. Older instances exist."
         columns={isActable ? DELAYED : COLUMNS}
-        below={(one, ask) => (isActable ? actsOn(one, ask) : <Below of={one} />)}
+        below={(one) => (isActable ? actsOn(one) : <Below of={one} />)}
         hrefOf={({ id }) => hrefOf("instances", id)}
       />
     </>

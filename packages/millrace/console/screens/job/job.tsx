@@ -258,8 +258,8 @@ const COLUMNS: readonly Column<Knot>[] = [
         </span>
       )),
   },
-  { head: "Subject", width: "1.2fr", isMinor: true, cell: ({ subject }) => <bdi>{subject}</bdi> },
-  { head: "From step", width: "1fr", isMinor: true, cell: ({ step }) => <span class="quiet">{step}</span> },
+  { of: "subject", width: "1.2fr", isMinor: true },
+  { of: "step", head: "From step", isMinor: true, cell: ({ step }) => <Quiet of={step} /> },
   {
     head: "After",
     width: "80px",
@@ -270,7 +270,7 @@ const COLUMNS: readonly Column<Knot>[] = [
       return latency !== undefined && <span title={knot.count > 1 ? "the median" : ""}>{duration(latency)}</span>;
     },
   },
-  { head: "Time", width: "96px", isMinor: true, isNumber: true, cell: ({ at }) => at && <Ago at={at} /> },
+  { of: "at", head: "Time", isMinor: true },
 ];
 
 function Elsewhere({ lists }: { lists: ReadJob["elsewhere"] }) {

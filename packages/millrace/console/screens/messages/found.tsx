@@ -98,7 +98,7 @@ const HOLDERS: readonly Column<Holder>[] = [
     cell: ({ kind, id, name }) => (kind === "instance" ? <Link to={hrefOf("instances", id)}>{name}</Link> : `${name}, ${kind}`),
   },
   { of: "status", width: "112px", narrow: "104px" },
-  { head: "Job", width: "1fr", isMinor: true, cell: ({ correlation_id: job }) => job && <Link to={hrefOf("jobs", job)}>{job}</Link> },
+  { of: "correlation_id", head: "Job", isMinor: true },
   { head: "Payload", width: "144px", isMinor: true, cell: ({ fingerprint }) => <Id id={fingerprint} /> },
   { ...MINOR, head: "Received", width: "80px", cell: ({ deliveries }) => (deliveries === null ? "not kept" : `${deliveries} ×`) },
   { of: "since" },

@@ -5,7 +5,7 @@ import { hrefOf, Link } from "../../frame/router.tsx";
 import { Charts, periodsTo, type Series, Spark } from "../../parts/chart.tsx";
 import { Empty, NothingSent, Observed, ProblemNote, Reading, Section } from "../../parts/page.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
-import { Ago, clockTime, duration, Quiet } from "../../parts/text.tsx";
+import { Ago, duration, Quiet } from "../../parts/text.tsx";
 import { Found } from "./found.tsx";
 import "./messages.css";
 
@@ -127,12 +127,7 @@ function ByMinute({ counts, times, isAlone }: { counts: TypeCounts; times: reado
   return (
     <>
       <h2>{isAlone ? "By minute" : `${counts.type} on ${counts.queue}, by minute`}</h2>
-      <Charts
-        table={label}
-        times={times}
-        labelOf={(at) => clockTime(at).slice(0, -3)}
-        charts={[{ title: "Deliveries", label, series, none: "no delivery" }]}
-      />
+      <Charts table={label} times={times} charts={[{ title: "Deliveries", label, series, none: "no delivery" }]} />
       <p class="quiet sources">{series.flatMap(({ name }) => (OUTCOMES[name] ? [`${name}: ${OUTCOMES[name]}`] : [])).join(" · ")}</p>
     </>
   );

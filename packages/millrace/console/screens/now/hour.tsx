@@ -4,7 +4,7 @@ import { hrefOf, Link } from "../../frame/router.tsx";
 import { Charts, periodsTo } from "../../parts/chart.tsx";
 import { NothingSent } from "../../parts/page.tsx";
 import { standing } from "../../parts/status.tsx";
-import { Ago, clockTime, duration } from "../../parts/text.tsx";
+import { Ago, duration } from "../../parts/text.tsx";
 
 type Instance = Item<"/v1/instances">;
 
@@ -42,7 +42,6 @@ export function LastHour({ instances }: { instances: readonly Instance[] }) {
       <Charts
         table="Accepted by minute"
         times={times}
-        labelOf={(at) => clockTime(at).slice(0, -3)}
         charts={[{ title: "Accepted", label: "Accepted by minute", series, none: "none accepted" }]}
       />
       {p50 !== undefined && p95 !== undefined && (

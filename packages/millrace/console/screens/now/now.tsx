@@ -5,7 +5,7 @@ import { needed } from "../../data/notices.ts";
 import { may } from "../../data/session.ts";
 import { useCatalog, useData, useRegularly } from "../../data/use-data.ts";
 import { hrefOf, Link, useWalk } from "../../frame/router.tsx";
-import { ActButtons, useActs } from "../../parts/act.tsx";
+import { Asking, useActs } from "../../parts/act.tsx";
 import { ruleOf } from "../../parts/alert-words.ts";
 import { answersOf, type Question } from "../../parts/answer.tsx";
 import { Item } from "../../parts/list.tsx";
@@ -49,7 +49,7 @@ function NeedsList({ kinds, again }: { kinds: readonly ReadKind[]; again: () => 
     return () => needed.set(0);
   }, [count]);
   return (
-    <>
+    <Asking.Provider value={ask}>
       {refused.map((one) => (
         <ProblemNote key={one.detail} problem={one} />
       ))}
@@ -78,7 +78,7 @@ function NeedsList({ kinds, again }: { kinds: readonly ReadKind[]; again: () => 
                       <Ago label={note} at={last} />
                     </>,
                   ]}
-                  acts={question && may("operate") && <ActButtons ask={ask} of={answersOf(question)} />}
+                  acts={question && answersOf(question)}
                 />
               ))}
             </ul>
@@ -90,7 +90,7 @@ function NeedsList({ kinds, again }: { kinds: readonly ReadKind[]; again: () => 
         {found.some(({ needs }) => needs.some(({ message }) => hasGaps(message))) && GAPS}
       </p>
       {line}
-    </>
+    </Asking.Provider>
   );
 }
 

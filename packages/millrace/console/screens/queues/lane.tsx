@@ -1,9 +1,8 @@
 import { type Answer, get, type Item } from "../../data/api.ts";
-import { may } from "../../data/session.ts";
 import { useData, useRegularly } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { ActButtons, useActs } from "../../parts/act.tsx";
-import { Facts, Lines, LinkTo, Pairs, Reading } from "../../parts/page.tsx";
+import { Acts, Asking, useActs } from "../../parts/act.tsx";
+import { Facts, Lines, LinkTo, Pairs, Reading, Section } from "../../parts/page.tsx";
 import { Status, toneOf } from "../../parts/status.tsx";
 import { Ago, Id, shortId, Text, withoutIds } from "../../parts/text.tsx";
 
@@ -16,23 +15,23 @@ function shortKey(key: string): string {
   return letters.length > MOST_LETTERS ? `${letters.slice(0, MOST_LETTERS - 1).join("")}…` : key;
 }
 
-/** The possible actions. Those that keep the order come first. This list only hides actions that the API would refuse. */
+/** The possible actions. Actions that keep the order come first. This list only hides actions that the API would refuse. */
 function actsFor({ lane, key, state, head, ahead }: Standing) {
   const failed = ahead.find((one) => one.failed !== null);
+  const next = head ?? undefined;
   // The lane refuses an action with an id if a different message or instance now has this position.
   const act = (verb: string, path: "pause" | "resume" | "retry-head" | "skip-head", id?: string, kind?: "main" | "danger") => ({
     ...{ verb, at: `/v1/lanes/:lane/:key/${path}` as const, param: { lane, key }, given: { id }, class: kind },
   });
-  const name = head && shortKey(head.idempotency_key ?? shortId(head.id));
-  const found = [
+  const name = next && shortKey(next.idempotency_key ?? shortId(next.id));
+  return [
     failed && { verb: "Retry the instance", at: "/v1/instances/:id/retry" as const, param: { id: failed.instance_id }, class: "main" },
     failed && act("Skip this instance", state === "held" ? "resume" : "skip-head", failed.instance_id),
     (state === "paused" || (state === "held" && !failed)) && act("Resume the lane", "resume", undefined, failed ? undefined : "main"),
-    head && !failed && state !== "waiting" && state !== "moving" && act("Retry the next message now", "retry-head", head.id),
-    head && act(`Drop the next message (${name})`, "skip-head", head.id, "danger"),
+    next && !failed && state !== "waiting" && state !== "moving" && act("Retry the next message now", "retry-head", next.id),
+    next && act(`Drop the next message (${name})`, "skip-head", next.id, "danger"),
     state !== "paused" && act("Pause", "pause"),
   ];
-  return found.filter((one) => one !== false && one != null);
 }
 
 export function wordFor({ state, ahead }: Pick<Item<"/v1/lanes">, "state" | "ahead">): string {
@@ -48,7 +47,7 @@ export function Lane({ lane, name }: { lane: string; name: string }) {
   useRegularly(again);
   const { ask, line } = useActs(again);
   return (
-    <>
+    <Asking.Provider value={ask}>
       <h1>
         <span class="quiet">Lane</span> {lane} <span class="quiet">·</span> <bdi>{name}</bdi>
       </h1>
@@ -67,11 +66,7 @@ export function Lane({ lane, name }: { lane: string; name: string }) {
               <Why of={data} />
             </p>
           )}
-          {may("operate") && (
-            <p class="acts">
-              <ActButtons ask={ask} of={actsFor(data)} />
-            </p>
-          )}
+          <Acts of={actsFor(data)} />
           {line}
           <Ahead of={data} />
           <Head of={data} />
@@ -80,7 +75,7 @@ export function Lane({ lane, name }: { lane: string; name: string }) {
       <p>
         <Link to={hrefOf("queues")}>All queues and lanes</Link>
       </p>
-    </>
+    </Asking.Provider>
   );
 }
 
@@ -96,8 +91,7 @@ function Why({ of: { state, why, ahead, key } }: { of: Standing }) {
 
 function Ahead({ of: { ahead } }: { of: Standing }) {
   return (
-    <section aria-label="Current instance">
-      <h2>Current instance</h2>
+    <Section title="Current instance">
       {ahead.length === 0 && <p class="quiet">No instance: the next message starts as soon as the lane allows it.</p>}
       <Lines
         columns="96px 1fr"
@@ -110,15 +104,14 @@ function Ahead({ of: { ahead } }: { of: Standing }) {
           </>,
         ])}
       />
-    </section>
+    </Section>
   );
 }
 
 function Head({ of: { head, depth } }: { of: Standing }) {
   const key = head?.idempotency_key ?? null;
   return (
-    <section aria-label="Next message">
-      <h2>Next message</h2>
+    <Section title="Next message">
       {head === null ? (
         <p class="quiet">The lane is empty.</p>
       ) : (
@@ -142,6 +135,6 @@ function Head({ of: { head, depth } }: { of: Standing }) {
           }}
         />
       )}
-    </section>
+    </Section>
   );
 }

@@ -5,7 +5,7 @@ import { may } from "../../data/session.ts";
 import { useCatalog, useData } from "../../data/use-data.ts";
 import { RARE, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { ActButtons, type Ask, type Declared } from "../../parts/act.tsx";
+import { ActButtons, type Declared } from "../../parts/act.tsx";
 import { Json } from "../../parts/json.tsx";
 import { Item, List } from "../../parts/list.tsx";
 import { Lines, Reading } from "../../parts/page.tsx";
@@ -29,23 +29,23 @@ export function Schedules() {
       filters={FILTERS}
       nameOf={(one) => one.name}
       {...(name && { load: () => only(name) })}
-      head={({ ask }) => (
+      head={() => (
         <div class="settings-bar">
           <p class="quiet">
             Each due time sends one command. Its key consists of the schedule's name and the due time. A command with a delay is not a
             schedule: <Link to={hrefOf("instances", { activity: "delayed" })}>delayed commands</Link>.
           </p>
-          {may("operate") && <ActButtons ask={ask} of={[{ ...change(commands), class: "main" }]} />}
+          {may("operate") && <ActButtons of={[{ ...change(commands), class: "main" }]} />}
         </div>
       )}
       noun="schedule"
       empty="No schedules yet."
-      row={(schedule, ask) => <Row {...{ schedule, commands, ask }} />}
+      row={(schedule) => <Row {...{ schedule, commands }} />}
     />
   );
 }
 
-function Row({ schedule, commands, ask }: { schedule: Schedule; commands: readonly Command[]; ask: Ask }) {
+function Row({ schedule, commands }: { schedule: Schedule; commands: readonly Command[] }) {
   const { name, cron, time_zone, command, state, next_at, last_run, changed_at, changed_by, late_seconds } = schedule;
   const [isOpen, open] = useState(false);
   const which = { about: name, param: { name } };
@@ -65,19 +65,14 @@ function Row({ schedule, commands, ask }: { schedule: Schedule; commands: readon
           {last_run && `, ${inWords(last_run.state)}`}
         </>,
       ]}
-      acts={
-        <ActButtons
-          ask={ask}
-          of={[
-            { verb: "Run now", at: "/v1/schedules/:name/run", ...which },
-            state === "active"
-              ? { verb: "Pause", at: "/v1/schedules/:name/pause", ...which }
-              : { verb: "Resume", at: "/v1/schedules/:name/resume", ...which },
-            { verb: "End", at: "/v1/schedules/:name", how: "DELETE", ...which },
-            change(commands, schedule),
-          ]}
-        />
-      }
+      acts={[
+        { verb: "Run now", at: "/v1/schedules/:name/run", ...which },
+        state === "active"
+          ? { verb: "Pause", at: "/v1/schedules/:name/pause", ...which }
+          : { verb: "Resume", at: "/v1/schedules/:name/resume", ...which },
+        { verb: "End", at: "/v1/schedules/:name", how: "DELETE", ...which },
+        change(commands, schedule),
+      ]}
     >
       <details onToggle={(event) => open(event.currentTarget.open)}>
         <summary>Command and runs</summary>

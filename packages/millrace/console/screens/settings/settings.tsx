@@ -1,6 +1,5 @@
 import type { ComponentType } from "preact";
 import type { Item as ItemOf } from "../../data/api.ts";
-import { ActButtons } from "../../parts/act.tsx";
 import { Item, List } from "../../parts/list.tsx";
 import { Button, Lines, Pages } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
@@ -35,7 +34,7 @@ function Locks() {
       )}
       command="await lockOf(env, { name }).with(async () => …)"
       empty="No lock has been held for ten seconds. Code takes a lock for work that only one holder may do at a time:"
-      row={({ name, holder, since, until, waiting, token }, ask) => (
+      row={({ name, holder, since, until, waiting, token }) => (
         <Item
           mark={<Ago at={since} />}
           title={[<Name key="name" of={name} />, " held by ", <Text key="by" of={holder || "an unnamed holder"} />]}
@@ -44,7 +43,7 @@ function Locks() {
               {waiting || "none"} waiting · <Ago label="expires" at={until} /> unless renewed · fencing token {token}
             </>,
           ]}
-          acts={<ActButtons ask={ask} of={[{ verb: "Break", about: name, at: "/v1/locks/:name/break", param: { name } }]} />}
+          acts={[{ verb: "Break", about: name, at: "/v1/locks/:name/break", param: { name } }]}
         />
       )}
     />

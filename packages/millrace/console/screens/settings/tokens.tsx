@@ -36,10 +36,10 @@ export function Tokens() {
   return (
     <List
       at="/v1/tokens"
-      head={({ ask, told }) => (
+      head={({ told }) => (
         <div class="settings-bar">
           <p class="quiet">Token values cannot be shown again: only a hash is stored. Expired tokens are listed for 30 days.</p>
-          <ActButtons ask={ask} of={[{ ...mint((one) => show(one, told)), class: "main" }]} />
+          <ActButtons of={[{ ...mint((one) => show(one, told)), class: "main" }]} />
         </div>
       )}
       noun="token"
@@ -72,11 +72,11 @@ const COLUMNS: readonly Column<Token>[] = [
   },
   {
     ...{ head: "Action", width: "96px" },
-    cell: (one, ask) =>
+    cell: (one) =>
       isOver(one) ? (
         <Quiet of="expired" />
       ) : (
-        <ActButtons ask={ask} of={[{ ...REVOKE, about: one.actor, param: { id: one.id }, label: `Revoke the token of ${one.actor}` }]} />
+        <ActButtons of={[{ ...REVOKE, about: one.actor, param: { id: one.id }, label: `Revoke the token of ${one.actor}` }]} />
       ),
   },
 ];

@@ -3,7 +3,6 @@ import { timeNow } from "../../data/clock.ts";
 import { may } from "../../data/session.ts";
 import { filtersOf, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { ActButtons, type Ask } from "../../parts/act.tsx";
 import { groupOf, ruleOf } from "../../parts/alert-words.ts";
 import { Item, List } from "../../parts/list.tsx";
 import { Empty, LinkTo } from "../../parts/page.tsx";
@@ -43,7 +42,7 @@ export function Alerts() {
       }
       noun="alert"
       empty="No alert fired in the last 30 days."
-      row={(alert, ask) => <Row {...{ alert, ask }} />}
+      row={(alert) => <Row alert={alert} />}
     />
   );
 }
@@ -51,7 +50,7 @@ export function Alerts() {
 /** The initial duration of a mute: 8 hours. */
 const MUTED_MS = 8 * 3_600_000;
 
-function Row({ alert, ask }: { alert: Alert; ask: Ask }) {
+function Row({ alert }: { alert: Alert }) {
   const { id, severity, rule, labels, value, count, since, last_at, resolved_at, muted, examples } = alert;
   const [word, tone] = wordOf(alert);
   const act = muted
@@ -90,7 +89,7 @@ function Row({ alert, ask }: { alert: Alert; ask: Ask }) {
           ...examples.flatMap((id, nth) => [nth > 0 && ", ", <LinkTo key={id} to={placeOf(id)} title={id} of={shortId(id)} />]),
         ],
       ]}
-      acts={<ActButtons ask={ask} of={[{ ...act, about: says, param: { id } }]} />}
+      acts={[{ ...act, about: says, param: { id } }]}
     />
   );
 }

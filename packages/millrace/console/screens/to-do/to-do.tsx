@@ -4,7 +4,7 @@ import { may } from "../../data/session.ts";
 import { useData, useRegularly } from "../../data/use-data.ts";
 import { filtersOf, RARE } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { ActButtons, type Ask } from "../../parts/act.tsx";
+import { Acts } from "../../parts/act.tsx";
 import { answersOf, DoubtAnswers } from "../../parts/answer.tsx";
 import { Folded } from "../../parts/json.tsx";
 import { Item, List } from "../../parts/list.tsx";
@@ -56,12 +56,12 @@ function Questions() {
       noun="question"
       command={'await step.approve("ask whether …", { question, timeout: "1 day", otherwise: "reject" })'}
       empty="No questions. A workflow asks one with:"
-      row={(question, ask) => <QuestionRow {...{ question, ask }} />}
+      row={(question) => <QuestionRow question={question} />}
     />
   );
 }
 
-function QuestionRow({ question: one, ask }: { question: Question; ask: Ask }) {
+function QuestionRow({ question: one }: { question: Question }) {
   const { state, ended_as, question, workflow, instance_id, details, asked_at, due_at, decided_at, decided_by, reason, otherwise } = one;
   const isOpen = state === "pending" && ended_as === null;
   const answered = decided_at && <Ago label={`${state} by ${decided_by ?? "timeout"}`} at={decided_at} />;
@@ -77,7 +77,7 @@ function QuestionRow({ question: one, ask }: { question: Question; ask: Ask }) {
           {decided_at && <Text before=": " of={reason} />}
         </>,
       ]}
-      acts={isOpen && <ActButtons ask={ask} of={answersOf(one)} />}
+      acts={isOpen ? answersOf(one) : []}
     >
       {details && <Folded title="Details of the question" value={details} label="Details" />}
     </Item>
@@ -97,31 +97,26 @@ function UnknownOutcomes() {
       </p>
       <List
         {...{ at: "/v1/effects", filters: DOUBTS, query: { limit: String(MOST) }, nameOf: ({ key }) => key, about: ["doubt", "action"] }}
-        head={({ pages: { rows = [] }, ask }) => may("operate") && <Together doubts={rows} ask={ask} />}
+        head={({ pages }) => <Together doubts={pages.rows ?? []} />}
         noun="unknown outcome"
         empty="No effect has an unknown outcome."
-        row={(doubt, ask) => <DoubtRow {...{ doubt, ask }} />}
+        row={(doubt) => <DoubtRow doubt={doubt} />}
       />
     </>
   );
 }
 
 /** Shows the unknown outcomes of each step as a group with a bulk resolution, because one outage often causes many of them. */
-function Together({ doubts, ask }: { doubts: readonly Doubt[]; ask: Ask }) {
+function Together({ doubts }: { doubts: readonly Doubt[] }) {
   const steps = Map.groupBy(doubts, ({ workflow, step }) => JSON.stringify({ workflow, step }));
   const many = [...steps].filter(([, of]) => of.length > 1);
-  if (many.length === 0) return null;
   const acts = many.map(([name, [one]]) =>
     bulkOf(`Decide all of ${one?.workflow} · ${one?.step} together …`, ["reject", "retry_anyway"], { filter: JSON.parse(name) }),
   );
-  return (
-    <p class="acts together">
-      <ActButtons ask={ask} of={acts} />
-    </p>
-  );
+  return <Acts class="acts together" of={acts} />;
 }
 
-function DoubtRow({ doubt, ask }: { doubt: Doubt; ask: Ask }) {
+function DoubtRow({ doubt }: { doubt: Doubt }) {
   const { step, item, instance_id, workflow, subject, error, input, updated_at: at } = doubt;
   return (
     <Item
@@ -142,7 +137,7 @@ function DoubtRow({ doubt, ask }: { doubt: Doubt; ask: Ask }) {
       ]}
     >
       {input !== null && <Folded title="Input" value={input} label={`Input of ${step}`} />}
-      {may("operate") && <DoubtAnswers doubt={doubt} consequences={doubt.consequences} ask={ask} />}
+      {may("operate") && <DoubtAnswers doubt={doubt} consequences={doubt.consequences} />}
     </Item>
   );
 }
