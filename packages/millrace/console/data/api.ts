@@ -14,7 +14,6 @@ type Of<At extends Path, How extends Method<At>> = Routes[At][How] extends { inp
   : never;
 type Good<Out> = Out extends { code: string; title: string; status: number } ? never : Out;
 type Query<In> = In extends { query: infer Query } ? Query : Record<string, never>;
-/** The parameters of a GET request. */
 export type Asked<At extends Path> = Partial<Query<Of<At, "$get" & Method<At>>["in"]>>;
 
 /** The type of a route's response to a GET request, such as `Answer<"/v1/instances">`, or to another method. */
@@ -28,7 +27,6 @@ interface Sent {
   /** The JSON body of a request. The original text of a `Written` value is sent. */
   body?: unknown;
   key?: string;
-  signal?: AbortSignal;
 }
 
 export function get<At extends Path>(path: At, sent: Omit<Sent, "body" | "key"> & { query?: Asked<At> } = {}): Promise<Result<Answer<At>>> {
@@ -48,7 +46,6 @@ export async function together<Asked extends Record<string, Promise<Result<unkno
   return { ok: true, data: Object.fromEntries(found.map(([name, one]) => [name, one.ok && one.data])) as Data<Asked> };
 }
 
-/** The items of a page of a list. */
 export async function itemsOf<Row>(page: Promise<Result<{ items: Row[] }>>): Promise<Result<Row[]>> {
   const found = await page;
   return found.ok ? { ok: true, data: found.data.items } : found;
@@ -62,13 +59,12 @@ const ANSWER_WITHIN_MS = 30_000;
  * the response, or the problem.
  */
 export async function send(method: string, path: string, sent: Sent & { query?: object } = {}): Promise<Result<unknown>> {
-  const { param = {}, query = {}, body, key, signal } = sent;
+  const { param = {}, query = {}, body, key } = sent;
   const at = path.replaceAll(/:(\w+)/g, (_, name) => encodeURIComponent(param[name] ?? ""));
   const asked = new URLSearchParams(Object.entries(query).flatMap(([name, value]) => (value ? [[name, wordOf(name, String(value))]] : [])));
   const unnamed = Object.values(param).find((name) => /^\.{1,2}$/.test(name));
   if (unnamed !== undefined) return { ok: false, problem: unsendable(`No address can name “${unnamed}”. Open it from a list.`) };
   const { token } = session.get();
-  const late = AbortSignal.timeout(ANSWER_WITHIN_MS);
   try {
     const answer = await fetch(asked.size > 0 ? `${at}?${asked}` : at, {
       method,
@@ -79,15 +75,15 @@ export async function send(method: string, path: string, sent: Sent & { query?: 
         ...(key && { "idempotency-key": quoted(key) }),
       },
       ...(body !== undefined && { body: jsonText(body) }),
-      signal: signal ? AbortSignal.any([signal, late]) : late,
+      signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
     });
     if (answer.ok) return { ok: true, data: answer.status === 204 ? undefined : await answer.json() };
     const problem = await problemIn(answer);
     // `expired` makes the session show a sign-in dialog over the current screen.
     if (answer.status === 401 && token === session.get().token) expired(problem);
     return { ok: false, problem };
-  } catch (error) {
-    return { ok: false, problem: unanswered(error, method !== "GET" && !isQuestion(path, body)) };
+  } catch {
+    return { ok: false, problem: unanswered(method !== "GET" && !isQuestion(path, body)) };
   }
 }
 

@@ -14,7 +14,6 @@ interface Stream {
   last: { id: string };
   /** Called for each event, and with undefined for a sign of life. */
   hear: (event: ServerEvent | undefined) => void;
-  /** Called when the state of the connection changes. */
   turn?: (state: "live" | "connecting" | "off") => void;
   /** True if the API ends or refuses the stream when the stream will have no more events. */
   mayEnd?: boolean;

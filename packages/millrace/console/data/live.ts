@@ -18,7 +18,6 @@ export interface LiveEvent {
 
 export const live = cell<Live>({ state: "connecting", heardAt: 0, behindSince: 0 });
 
-/** The last event of the stream. */
 export const heard = cell<LiveEvent | undefined>(undefined);
 
 const last = { id: "" };
@@ -52,8 +51,15 @@ export function pause(paused: boolean): void {
 
 export const isPaused = () => live.get().state === "paused";
 
-/** Follows the tenant's events while the page is visible. This function must be called only once. */
+/** The interval in which the engine collects new metrics. */
+const TICK_MS = 10_000;
+
+/**
+ * Follows the tenant's events while the page is visible. Adds an event `tick`, after which values are reloaded that change without an
+ * event, such as rates. This function must be called only once.
+ */
 export function followLive(): void {
+  setInterval(() => live.get().state === "live" && heard.set({ kind: "tick", data: {} }), TICK_MS);
   session.listen(() => {
     following?.abort();
     following = undefined;

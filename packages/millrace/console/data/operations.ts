@@ -3,10 +3,8 @@ import type { Schema } from "./schema.ts";
 
 type Place = "path" | "query" | "body";
 
-/** An action of the API, as the OpenAPI document describes it. */
 export interface Operation {
   summary: string;
-  /** The first paragraph of the description. */
   description: string;
   /** The reason why the action cannot be undone. */
   final: string | undefined;
@@ -46,7 +44,6 @@ export async function loadOperations(): Promise<Result<Document>> {
   return found;
 }
 
-/** Reads an action from the OpenAPI document. */
 export async function operationAt(method: string, path: Path): Promise<Result<Operation>> {
   const found = await loadOperations();
   if (!found.ok) return found;
@@ -88,7 +85,6 @@ function operationOf({ summary, description, "x-final": final, parameters = [], 
 
 const DEEPEST = 12;
 
-/** Replaces the references to components by the components. */
 function resolved(value: unknown, schemas: Document["components"]["schemas"], depth = DEEPEST): unknown {
   if (typeof value !== "object" || value === null || depth === 0) return value;
   const { $ref } = value as { $ref?: string };

@@ -28,11 +28,10 @@ export function unsendable(detail: string): Problem {
   return { code: "unsendable", title: "It cannot be sent as it is", detail, status: 0, retryable: false };
 }
 
-export function unanswered(error: unknown, isAct = false): Problem {
-  const aborted = error instanceof Error && error.name === "AbortError";
+export function unanswered(isAct = false): Problem {
   return {
-    code: aborted ? "aborted" : "no_answer",
-    title: aborted ? "Given up" : "No answer",
+    code: "no_answer",
+    title: "No answer",
     detail: isAct
       ? "No answer came, so the result is unknown. Send it again: a repeat with the same key has no second effect."
       : "The engine cannot be reached. The page shows older data and retries automatically.",

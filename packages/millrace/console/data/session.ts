@@ -69,8 +69,8 @@ async function signIn(request: () => Promise<Response>, refused: (why: Problem) 
     if (!answer.ok) return refused(await problemIn(answer));
     const { token = sent, ...caller } = (await answer.json()) as Caller & { token?: string };
     enter({ caller, ...(token && { token }) });
-  } catch (error) {
-    refused({ ...unanswered(error), detail: "The engine cannot be reached." });
+  } catch {
+    refused({ ...unanswered(), detail: "The engine cannot be reached." });
   }
 }
 

@@ -27,16 +27,23 @@ const AGAIN_MS = 5000;
 /** The events after which data is reloaded, as their kinds or as a function. */
 type About = readonly string[] | ((event: LiveEvent) => boolean);
 
+interface DataOptions<Loaded, T> {
+  /** Joins loaded data with the shown data. Default: the loaded data replace the shown data. */
+  merge?: (next: Loaded, before: T | undefined) => T;
+  /** The delay in ms after a change of `depends`, for values that change with each key press. */
+  pauseMs?: number;
+}
+
 /**
  * Loads data immediately, when `depends` changes, after a relevant event, when the page becomes visible, and after a sign-in. While live
  * updates are paused, only the user's actions load the data. Loads do not overlap: after a change during a load, the next load starts when
- * the current load has ended. `merge` joins loaded data with the shown data; by default, it replaces the shown data.
+ * the current load has ended.
  */
 export function useData<Loaded, T = Loaded>(
   load: () => Promise<Result<Loaded>>,
   depends: readonly unknown[],
   about: About = [],
-  merge: (next: Loaded, before: T | undefined) => T = (next) => next as unknown as T,
+  { merge = (next) => next as unknown as T, pauseMs = 0 }: DataOptions<Loaded, T> = {},
 ): Data<T> {
   const isAbout = typeof about === "function" ? about : ({ kind }: LiveEvent) => about.includes(kind);
   const [held, hold] = useState<Held<T>>({});
@@ -66,7 +73,11 @@ export function useData<Loaded, T = Loaded>(
   }, []);
 
   useEffect(() => hold({}), depends);
-  useEffect(() => void look(), [...depends, nth]);
+  useEffect(() => {
+    if (++latest.current.turn === 1 || pauseMs === 0) return void look();
+    const timer = setTimeout(look, pauseMs);
+    return () => clearTimeout(timer);
+  }, [...depends, nth]);
 
   useEffect(() => {
     if (!held.problem?.retryable) return;
@@ -157,7 +168,7 @@ export function useList<At extends Path>(at: At, query: object, options: ListOpt
       if (changed) hold(({ data, ...rest }) => ({ ...rest, data: data && { ...data, rows: replaced(data.rows) } }));
       return typeof about === "function" ? about(event) : about.includes(event.kind);
     },
-    (page, before) => joined(page, before, nameOf),
+    { merge: (page, before) => joined(page, before, nameOf) },
   );
   const { rows, cursor, isTorn } = data ?? {};
   const more = async () => {
@@ -190,21 +201,6 @@ function joined<Row>({ items, next_cursor }: Page<Row>, shown: Shown<Row> | unde
   const reach = shown.rows.findLastIndex((row) => anew.has(nameOf(row)));
   if (reach < 0 && shown.rows.length > 0) return { ...shown, isTorn: true };
   return { ...shown, rows: [...items, ...shown.rows.slice(reach + 1)] };
-}
-
-/** The interval of the reload, in which the engine collects new metrics. */
-const EVERY_MS = 10_000;
-
-/** Reloads values that change without an event, such as rates, every 10 s while live updates are on. */
-export function useRegularly(again: () => void): void {
-  const latest = useRef(again);
-  latest.current = again;
-  const isLive = useCell(live, ({ state }) => state === "live");
-  useEffect(() => {
-    if (!isLive) return;
-    const timer = setInterval(() => latest.current(), EVERY_MS);
-    return () => clearInterval(timer);
-  }, [isLive]);
 }
 
 /**
@@ -247,7 +243,7 @@ export function useCause<At extends "/v1/instances/causes" | "/v1/dead-letters/c
   const { data } = useData<{ items: Item<At>[] } | undefined>(
     async () => (id ? (get(at, { query: { limit: MOST_CAUSES } as object }) as never) : { ok: true, data: undefined }),
     [at, id],
-    ({ kind }) => kind !== "doubt" && kind !== "approval",
+    ["instance", "skipped", "dead_letter", "action"],
   );
   return data?.items.find((one) => (one as { id: string }).id === id);
 }

@@ -44,7 +44,6 @@ export function hrefOf(...parts: (string | Readonly<Record<string, string | unde
   return [BASE, ...path].join("/") + (query.size > 0 ? `?${query}` : "");
 }
 
-/** Navigates to a URL of the console. */
 export function go(href: string): void {
   history.pushState(null, "", href);
   place.set(placeNow());

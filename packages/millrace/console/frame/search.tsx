@@ -1,12 +1,14 @@
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type Answer, get } from "../data/api.ts";
-import type { Problem } from "../data/problem.ts";
+import { useData } from "../data/use-data.ts";
 import { ProblemNote } from "../parts/page.tsx";
+import { inWords } from "../parts/text.tsx";
 import { go, hrefOf, Link, useKeys, usePlace } from "./router.tsx";
 
 type Found = Answer<"/v1/search">["items"][number];
 
-const LOOK_BEHIND_MS = 200;
+const PAUSE_MS = 200;
+const NONE = { ok: true as const, data: undefined };
 const SHORTEST = 3;
 
 const SCREEN_OF: Readonly<Record<string, (name: string) => string>> = {
@@ -40,8 +42,6 @@ export function Nothing({ q, looked }: { q: string; looked: Answer<"/v1/search">
 
 export function Search() {
   const [text, setText] = useState("");
-  const [found, setFound] = useState<Answer<"/v1/search"> | undefined>();
-  const [problem, setProblem] = useState<Problem | undefined>();
   const [at, setAt] = useState(0);
   const [isHere, setHere] = useState(false);
   const box = useRef<HTMLInputElement>(null);
@@ -49,23 +49,15 @@ export function Search() {
   useKeys({ "/": () => box.current?.select() });
 
   const q = text.trim();
-  useEffect(() => {
-    setFound(undefined);
-    setProblem(undefined);
-    if (q.length < SHORTEST) return;
-    const over = new AbortController();
-    const timer = setTimeout(async () => {
-      const result = await get("/v1/search", { query: { q }, signal: over.signal });
-      if (over.signal.aborted) return;
-      setAt(0);
-      if (result.ok) setFound(result.data);
-      else setProblem(result.problem);
-    }, LOOK_BEHIND_MS);
-    return () => {
-      clearTimeout(timer);
-      over.abort();
-    };
-  }, [q]);
+  const { data: found, problem } = useData<Answer<"/v1/search"> | undefined>(
+    async () => (q.length < SHORTEST ? NONE : get("/v1/search", { query: { q } })),
+    [q],
+    [],
+    {
+      pauseMs: PAUSE_MS,
+    },
+  );
+  useEffect(() => setAt(0), [found]);
 
   const place = usePlace();
   useLayoutEffect(() => setText(""), [place]);
@@ -129,7 +121,7 @@ export function Search() {
                 void open(one);
               }}
             >
-              <span class="quiet">{one.kind.replaceAll("_", " ")}</span> <span class="cut">{one.title}</span>
+              <span class="quiet">{inWords(one.kind)}</span> <span class="cut">{one.title}</span>
               <span class="quiet">{screenOf(one) ? one.status : `GET ${one.url}`}</span>
             </div>
           ))}

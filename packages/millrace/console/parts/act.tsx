@@ -20,7 +20,6 @@ type Values = Readonly<Record<string, unknown>>;
 
 /** An action on an item. The operation of the API determines the texts and the fields of its dialog. */
 export interface Declared {
-  /** The text of the buttons that open the dialog and that send the request. */
   verb: string;
   /** The item, as the title of the dialog names it. */
   about?: string | undefined;
@@ -80,7 +79,6 @@ export function useActs(again: () => void, { id, after }: { id?: string; after?:
   return { told, say, line, ask: ask as (act: Declared) => void };
 }
 
-/** An action with its button. */
 type Pressed = Declared & { class?: string | undefined; label?: string };
 
 /** Buttons that open the dialogs of actions. An action that is not possible is false or undefined. */
@@ -121,7 +119,6 @@ session.listen(({ state }) => state === "out" && unanswered.clear());
 const NO_FIELDS: Operation["fields"] = {};
 
 interface ActProps extends Declared {
-  /** Reloads the screen and shows a result on it. */
   told: (sentence: ComponentChildren) => void;
   close: () => void;
 }
@@ -337,7 +334,6 @@ function bulkIn(answer: unknown): string | undefined {
   return id ? hrefOf("actions", id) : undefined;
 }
 
-/** The result of an action, with a link to an instance that the action started. */
 function Done({ answer, says }: { answer: unknown; says: string }) {
   const { instance_id: instance } = (answer ?? {}) as { instance_id?: string | null };
   const href = instance && hrefOf("instances", instance);
@@ -355,24 +351,19 @@ function firstField(reason: HTMLInputElement | null): HTMLElement | null {
 }
 
 const EARLY = "The request was not sent: the preview is still loading. Confirm again when it is shown.";
-const LOOK_BEHIND_MS = 250;
+const PAUSE_MS = 250;
 
 /**
  * The dry run of an action or a message. The dry run is repeated when the fields of the action or message (`of`) change, after a sign-in,
  * and after a failed request. The plan is undefined until a response for the current fields arrives.
  */
 export function usePlan<Plan>(dryRun: (() => Promise<Result<Plan>>) | undefined, of: string, isReady: boolean) {
-  const latest = useRef({ of, isFirst: true });
-  latest.current.of = of;
   const load = async (): Promise<Result<{ of: string; plan: Result<Plan> } | undefined>> => {
     if (!isReady || !dryRun) return NO_PLAN;
-    if (!latest.current.isFirst) await new Promise((resolve) => setTimeout(resolve, LOOK_BEHIND_MS));
-    latest.current.isFirst = false;
-    if (latest.current.of !== of) return NO_PLAN;
     const plan = await dryRun();
     return plan.ok ? { ok: true, data: { of, plan } } : plan;
   };
-  const { data, problem, again } = useData(load, [of, isReady]);
+  const { data, problem, again } = useData(load, [of, isReady], [], { pauseMs: PAUSE_MS });
   // Between a change of a field and the next load, the held plan is the plan of the fields before.
   const found = problem ? { ok: false as const, problem } : data?.of === of ? data.plan : undefined;
   return { plan: dryRun || !isReady ? found : (NO_PLAN as Result<Plan>), again };

@@ -11,7 +11,6 @@ export interface Question {
   details?: unknown;
 }
 
-/** The answers to a question. */
 export function answersOf({ id, question, details }: Question): Declared[] {
   const act = { about: question, param: { id }, more: () => details != null && <Json value={details} label="Details of the question" /> };
   return [
@@ -47,7 +46,6 @@ export function DoubtAnswers({ doubt, consequences }: { doubt: Doubt; consequenc
   );
 }
 
-/** The action that replaces the recorded output of an effect. */
 export const replacementOf = (doubt: Doubt) =>
   resolutionOf(
     doubt,

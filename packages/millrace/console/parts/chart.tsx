@@ -17,7 +17,6 @@ export interface ChartProps {
   /** The name of the chart for screen readers. */
   label: string;
   series: readonly Series[];
-  /** The text for a period without values. */
   none: string;
   /** Default: a number. */
   says?: (value: number) => string;
@@ -27,7 +26,6 @@ export interface ChartProps {
 
 interface ChartsProps {
   charts: readonly ChartProps[];
-  /** The name of the table with the same values. */
   table: string;
   /** The start times of the periods, the oldest first. The last period has not ended yet. */
   times: readonly number[];
@@ -112,13 +110,11 @@ function niceTop(most: number): number {
 const PATTERNS = ["", "M0 3h6", "M-1.5 1.5l3-3M0 6l6-6M4.5 7.5l3-3", "M3 0v6", "M0 0l6 6M0 6l6-6"] as const;
 
 interface Shown extends ChartProps, Required<Omit<ChartsProps, "charts" | "table">> {
-  /** The index of the period that the user has chosen. */
   chosen: number | undefined;
   choose: (at: number) => void;
   said: (at: number) => string;
 }
 
-/** Draws a legend, the axes with labels, and a slider over the bars. */
 function Chart({ title, label, series, says, isCumulative, times, labelOf, chosen, choose, said }: Shown) {
   const box = useRef<HTMLDivElement>(null);
   const id = useId();
@@ -229,7 +225,6 @@ function barsOf(series: readonly Series[], isCumulative = false) {
   );
 }
 
-/** A chart without axes for a column of a table. */
 export function Spark({ series, count }: { series: readonly Series[]; count: number }) {
   const bars = barsOf(series);
   const most = Math.max(1, mostOf(bars));

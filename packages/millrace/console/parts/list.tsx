@@ -1,7 +1,7 @@
 import { type ComponentChildren, Fragment, type VNode } from "preact";
 import { useRef } from "preact/hooks";
 import type { Item as ItemOf, Path } from "../data/api.ts";
-import { type ListOptions, type Pages, useList, useRegularly } from "../data/use-data.ts";
+import { type ListOptions, type Pages, useList } from "../data/use-data.ts";
 import { FilterBar, type Filters, filtersOf, useFilters } from "../frame/filters.tsx";
 import { useWalk } from "../frame/router.tsx";
 import { Acts, Asking, useActs } from "./act.tsx";
@@ -14,7 +14,6 @@ interface Shown<Row extends object> extends Partial<Omit<TableProps<Row>, "rows"
   noun: string;
   /** The reason why the list is empty, or a text for `Empty`. */
   empty: string | VNode;
-  /** The command that fills the list. */
   command?: string;
   /** The reason why a page without rows is not the last page. */
   further?: string;
@@ -34,20 +33,17 @@ interface ListProps<At extends Path> extends Shown<ItemOf<At>>, ListOptions<Item
   filters?: Filters;
   /** Further parameters of the query. They replace the values of filters with the same name. */
   query?: object;
-  /** True for values that change without an event. */
-  isRegular?: boolean;
   /** The content between the filters and the rows. */
   head?: (list: Loaded<ItemOf<At>>) => ComponentChildren;
 }
 
 /** The list of a route: its filters, the actions on its rows with their results, and its rows. */
-export function List<At extends Path>({ at, filters = filtersOf(at), query = {}, isRegular, head, ...rest }: ListProps<At>) {
+export function List<At extends Path>({ at, filters = filtersOf(at), query = {}, head, ...rest }: ListProps<At>) {
   const { param, nameOf, about, rowIn, load, ...shown } = rest;
   const set = useFilters(filters);
   const options = { param, nameOf, about, rowIn, load } as ListOptions<ItemOf<At>>;
   const pages = useList(at, { ...set, ...query }, options);
   const { ask, told, line } = useActs(pages.again);
-  useRegularly(isRegular ? pages.again : () => {});
   return (
     <Asking.Provider value={ask}>
       <FilterBar filters={filters} />

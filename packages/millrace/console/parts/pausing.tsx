@@ -36,7 +36,7 @@ async function readStates() {
 
 /** Shows whether a workflow or a queue is paused, by whom and why, and the action that pauses or resumes it. */
 export function Pausing({ kind, name, workflows }: Work) {
-  const { data, again } = useData(readStates, [], ({ kind: about }) => about !== "doubt");
+  const { data, again } = useData(readStates, [], ["instance", "skipped", "action"]);
   const { ask, line } = useActs(again);
   if (!data) return line;
   const workflow = data.workflows.find((one) => one.name === name);

@@ -27,7 +27,6 @@ export function duration(ms: number): string {
 
 export const seconds = (value: number) => duration(value * 1000);
 
-/** Formats a duration with one rounded unit. */
 export function rounded(ms: number): string {
   const [seconds, minutes, hours] = [SECOND, MINUTE, HOUR].map((unit) => Math.round(ms / unit)) as [number, number, number];
   return seconds < 60 ? `${seconds} s` : minutes < 60 ? `${minutes} min` : hours < 48 ? `${hours} h` : `${Math.round(ms / DAY)} d`;

@@ -80,7 +80,6 @@ export function Audit() {
   );
 }
 
-/** The actions on one instance. */
 export function Acted({ actions, instance }: { actions: readonly Action[]; instance: string }) {
   return (
     <Table

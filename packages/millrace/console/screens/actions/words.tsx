@@ -29,7 +29,6 @@ export function counted(verb: string, count: number): string {
 
 export const nounOf = (verb: string) => NOUNS[verb] ?? ["item", "items"];
 
-/** The results of items, in words. */
 export const RESULTS = { done: "done", skipped: "not needed", failed: "failed" } as const;
 
 /** The screen of an item, or of the instance of an effect. Undefined if the item has no screen. */

@@ -5,7 +5,7 @@ import { useCatalog, useData } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { policyOf } from "../../parts/alert-words.ts";
 import { Folded } from "../../parts/json.tsx";
-import { Empty, Facts, Lines, Loaded, Pairs, Reading } from "../../parts/page.tsx";
+import { Empty, Facts, Lines, Loaded, Pairs, Reading, Section } from "../../parts/page.tsx";
 import { PauseMark, Pausing } from "../../parts/pausing.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Quiet, seconds } from "../../parts/text.tsx";
@@ -17,7 +17,6 @@ type Message = Whole["messages"][number];
 type Workflow = Whole["workflows"][number];
 type Queue = Whole["queues"][number];
 
-/** A link to a part of the catalog, by the name of its node. */
 function LinkOf({ node }: { node: string }) {
   return <Link to={hrefOf("catalog", node)}>{partsOfName(node)[1]}</Link>;
 }
@@ -48,26 +47,20 @@ function All({ catalog }: { catalog: Whole }) {
   return (
     <>
       <Picture catalog={catalog} />
-      <Nodes label="Workflows" rows={workflows} columns={workflowColumns(states?.items ?? [])} nodeOf={({ name }) => `workflow ${name}`} />
-      <Nodes label="Messages" rows={messages} columns={messageColumns(catalog)} nodeOf={nodeOf} />
-      <Nodes label="Queues and lanes" rows={queues} columns={QUEUES} nodeOf={({ name }) => `queue ${name}`} />
+      {[
+        tableOf("Workflows", workflows, workflowColumns(states?.items ?? []), ({ name }) => `workflow ${name}`),
+        tableOf("Messages", messages, messageColumns(catalog), nodeOf),
+        tableOf("Queues and lanes", queues, QUEUES, ({ name }) => `queue ${name}`),
+      ]}
     </>
   );
 }
 
-interface NodesProps<Row> {
-  label: string;
-  rows: readonly Row[];
-  columns: readonly Column<Row>[];
-  nodeOf: (row: Row) => string;
-}
-
-function Nodes<Row extends object>({ nodeOf, ...table }: NodesProps<Row>) {
+function tableOf<Row extends object>(label: string, rows: readonly Row[], columns: readonly Column<Row>[], nameOf: (row: Row) => string) {
   return (
-    <>
-      <h2>{table.label}</h2>
-      <Table {...table} nameOf={nodeOf} hrefOf={(row) => hrefOf("catalog", nodeOf(row))} />
-    </>
+    <Section key={label} title={label}>
+      <Table {...{ label, rows, columns, nameOf }} hrefOf={(row) => hrefOf("catalog", nameOf(row))} />
+    </Section>
   );
 }
 
@@ -189,8 +182,7 @@ function OfWorkflow({ workflow, seen }: { workflow: Workflow; seen: number }) {
           </p>
         </>
       )}
-      <h2>Emits</h2>
-      {emits.length === 0 ? <p class="quiet">Nothing observed.</p> : <Names of={emits.map(messageLine)} none="none declared" />}
+      <Names title="Emits" of={emits.map(messageLine)} none="nothing observed" />
     </>
   );
 }
@@ -214,13 +206,13 @@ function OfMessage({ message, catalog }: { message: Message; catalog: Whole }) {
           access?.scope && <Link to={hrefOf("send", { message: nodeOf(message) })}>Send it</Link>,
         ]}
       />
-      <h2>Consumers</h2>
       <Names
+        title="Consumers"
         of={[...consumersOf(message, catalog)].map(([title, node]) => (node ? <LinkOf node={node} /> : title))}
         none="none: no workflow or route consumes it yet"
       />
-      <h2>Comes from</h2>
       <Names
+        title="Comes from"
         of={[
           access?.scope && `outside, by ${access.route}`,
           ...sources.map(({ from, isSeen }) => [<LinkOf key="from" node={from} />, isSeen && [" ", <Quiet key="is" of="observed" />]]),
@@ -258,8 +250,7 @@ function OfQueue({ queue, catalog }: { queue: Queue; catalog: Whole }) {
       {kind === "commands" && <Pausing kind="queue" name={name} workflows={started.map((one) => one.name)} />}
       <h2>Policy</h2>
       <Pairs of={Object.fromEntries(policy)} />
-      <h2>Messages</h2>
-      <Names of={messages.map(messageLine)} none="none declared" />
+      <Names title="Messages" of={messages.map(messageLine)} none="none declared" />
     </>
   );
 }
@@ -270,14 +261,16 @@ const messageLine = (one: Pick<Message, "kind" | "type">) => [
   <Quiet key="is" of={one.kind} />,
 ];
 
-function Names({ of, none }: { of: readonly ComponentChildren[]; none: string }) {
+function Names({ title, of, none }: { title: string; of: readonly ComponentChildren[]; none: string }) {
   const lines = of.filter(Boolean);
   return (
-    <ul>
-      {lines.map((one, nth) => (
-        <li key={nth}>{one}</li>
-      ))}
-      {lines.length === 0 && <li class="quiet">{none}</li>}
-    </ul>
+    <Section title={title}>
+      <ul>
+        {lines.map((one, nth) => (
+          <li key={nth}>{one}</li>
+        ))}
+        {lines.length === 0 && <li class="quiet">{none}</li>}
+      </ul>
+    </Section>
   );
 }

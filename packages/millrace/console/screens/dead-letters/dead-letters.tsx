@@ -46,7 +46,6 @@ export function DeadLetters() {
 type Cause = Item<"/v1/dead-letters/causes">;
 type Letter = Item<"/v1/dead-letters">;
 
-/** The events after which a list of dead letters is reloaded. */
 const ABOUT = { about: ["dead_letter", "skipped", "action"] };
 
 const said = (...parts: (string | null)[]) => parts.filter(Boolean).join(": ");

@@ -40,7 +40,6 @@ function verbsFor(instance: Detail): Verb[] {
   return [...(waits.some(({ event_type }) => event_type !== null) ? (["signal"] as const) : []), "pause", "cancel", "restart"];
 }
 
-/** The actions for a delayed command, which the list of delayed commands also shows. */
 export const DELAYED_VERBS = ["release", "move", "cancel"] as const satisfies Verb[];
 
 type Acted = Pick<Detail, "id" | "status" | "undo" | "waiting_for" | "due_at">;

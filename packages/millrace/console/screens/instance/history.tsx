@@ -48,7 +48,6 @@ export function hasUndoFailed({ status, undo }: Pick<Detail, "status" | "undo">)
 
 const MOST_ACTIONS = 50;
 
-/** The number of children that are shown, newest first. */
 export const MOST_CHILDREN = 50;
 
 /** Loads an instance with all that its screen shows. The audit records a request that reveals redacted values. */

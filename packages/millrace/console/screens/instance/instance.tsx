@@ -114,7 +114,6 @@ export function Instance({ param: id }: ScreenProps) {
   );
 }
 
-/** The words after the result of an action. */
 const RECORDED = (
   <>
     {" "}

@@ -45,7 +45,6 @@ interface Timed {
   ended_at: string | null;
 }
 
-/** The time in ms since 1970. */
 export const ms = (time: string | null) => (time === null ? undefined : Date.parse(time));
 
 /** The duration of an ended run in ms, and how much of this time the run waited or slept. The time between runs is not included. */

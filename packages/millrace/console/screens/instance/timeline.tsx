@@ -35,7 +35,6 @@ interface TimelineProps {
   steps: readonly Step[];
   /** The end time of the instance, at which its open steps also end. Null while the instance is running. */
   over: string | null;
-  /** The name of the failed step, which is open. */
   trouble: string | undefined;
   actsOf: (step: Step) => preact.ComponentChildren;
 }

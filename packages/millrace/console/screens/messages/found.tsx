@@ -2,7 +2,7 @@ import { type Answer, get, type Result } from "../../data/api.ts";
 import { useData } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Nothing, screenOf } from "../../frame/search.tsx";
-import { Empty, Lines, ProblemNote, Section } from "../../parts/page.tsx";
+import { Empty, Lines, Loaded, Section } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Ago, Id, inWords, Quiet } from "../../parts/text.tsx";
@@ -14,7 +14,7 @@ type Holder = Key["holders"][number];
 
 interface Known {
   search: Search;
-  key: Key | undefined;
+  held: Key | undefined;
 }
 
 async function look(q: string): Promise<Result<Known>> {
@@ -23,17 +23,18 @@ async function look(q: string): Promise<Result<Known>> {
   const isKey = search.data.items.some(({ by, match }) => by === "idempotency_key" && match === "exact");
   const key = isKey ? await get("/v1/keys/:key", { param: { key: q } }) : undefined;
   if (key?.ok === false && key.problem.code !== "key_not_found") return key;
-  return { ok: true, data: { search: search.data, key: key?.ok ? key.data : undefined } };
+  return { ok: true, data: { search: search.data, held: key?.ok ? key.data : undefined } };
 }
 
 export function Found({ q }: { q: string }) {
-  const { data, problem } = useData(() => look(q), [q], ["instance", "dead_letter"]);
-  if (!data) return problem ? <ProblemNote problem={problem} /> : <p class="quiet">Looking …</p>;
-  const { search, key } = data;
+  const found = useData(() => look(q), [q], ["instance", "dead_letter"]);
+  return <Loaded of={found}>{(data) => <Results q={q} {...data} />}</Loaded>;
+}
+
+function Results({ q, search, held }: Known & { q: string }) {
   return (
     <>
-      {problem && <ProblemNote problem={problem} />}
-      {key && <HeldKey held={key} />}
+      {held && <HeldKey held={held} />}
       <Section title="Search results">
         {search.items.length === 0 ? (
           <Empty>

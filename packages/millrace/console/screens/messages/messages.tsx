@@ -1,5 +1,5 @@
 import { type Answer, get, type Item, type Result, together } from "../../data/api.ts";
-import { useData, useRegularly } from "../../data/use-data.ts";
+import { useData } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Charts, periodsTo, type Series, Spark } from "../../parts/chart.tsx";
@@ -79,12 +79,11 @@ function deadLetters({ open, captured, queue, type }: TypeCounts) {
 }
 
 function Counts({ minutes, type, queue }: { minutes: number; type: string | undefined; queue: string | undefined }) {
-  const { data, problem, again } = useData(
+  const { data, problem } = useData(
     () => readCounts(minutes),
     [minutes],
     ({ kind }) => kind !== "action",
   );
-  useRegularly(again);
   if (!data) return <Reading problem={problem} />;
   const shown = data.types.filter((one) => (type === undefined || one.type === type) && (queue === undefined || one.queue === queue));
   const times = periodsTo(Date.parse(data.at), MINUTE_MS, minutes);

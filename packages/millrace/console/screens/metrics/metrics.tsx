@@ -1,5 +1,5 @@
 import { get, type Item } from "../../data/api.ts";
-import { useData, useRegularly } from "../../data/use-data.ts";
+import { useData } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Charts, periodsTo } from "../../parts/chart.tsx";
@@ -41,8 +41,7 @@ export function Metrics() {
 }
 
 function Workflows({ span, workflow }: { span: keyof typeof SPANS; workflow: string | undefined }) {
-  const { data, problem, again } = useData(() => get("/v1/workflows/by-time", { query: { span } }), [span]);
-  useRegularly(again);
+  const { data, problem } = useData(() => get("/v1/workflows/by-time", { query: { span } }), [span], ["tick"]);
   if (!data) return <Reading problem={problem} />;
   const of = Object.entries(Object.groupBy(data.items, (one) => one.workflow))
     .map(([name, periods = []]) => ({ name, periods, runs: periods.reduce((total, { ended }) => total + sum(ended), 0) }))

@@ -3,7 +3,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { get, type Item as ItemOf, type Result } from "../../data/api.ts";
 import { needed } from "../../data/notices.ts";
 import { may } from "../../data/session.ts";
-import { useCatalog, useData, useRegularly } from "../../data/use-data.ts";
+import { useCatalog, useData } from "../../data/use-data.ts";
 import { hrefOf, Link, useWalk } from "../../frame/router.tsx";
 import { Asking, useActs } from "../../parts/act.tsx";
 import { ruleOf } from "../../parts/alert-words.ts";
@@ -18,8 +18,6 @@ import "./now.css";
 
 export function Now() {
   const needs = useData(readNeeds, [], () => true);
-  // The data is also reloaded regularly, because a change of an alert causes no event.
-  useRegularly(needs.again);
   const hour = useData(readHour, [], ["instance", "skipped"]);
   return (
     <>
@@ -121,7 +119,6 @@ interface Kind<Page> {
   to: string;
   read: () => Promise<Result<Page>>;
   needs: (page: Page) => Need[];
-  /** A sentence about items that the page does not contain. */
   foot?: (page: Page) => string;
 }
 

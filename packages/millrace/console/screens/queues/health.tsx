@@ -1,5 +1,5 @@
 import { type Answer, get, type Item } from "../../data/api.ts";
-import { useCatalog, useData, useRegularly } from "../../data/use-data.ts";
+import { useCatalog, useData } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { policyOf } from "../../parts/alert-words.ts";
 import { Empty, ProblemNote } from "../../parts/page.tsx";
@@ -109,13 +109,12 @@ function deadLetters({ queue, dead_letters_open: open }: Queue) {
 }
 
 export function Health({ minutes }: { minutes: string | undefined }) {
-  const { data, problem, again } = useData(
+  const { data, problem } = useData(
     () => get("/v1/queues", { query: { minutes } as object }),
     [minutes],
     ({ kind }) => kind !== "action",
   );
   const { data: catalog } = useCatalog();
-  useRegularly(again);
   const policies = new Map(catalog?.queues.map((one) => [one.name, policyOf(one)]));
   if (data?.items.length === 0) return <Empty>This deployment has no queue consumer.</Empty>;
   return (

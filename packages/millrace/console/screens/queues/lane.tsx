@@ -1,5 +1,5 @@
 import { type Answer, get, type Item } from "../../data/api.ts";
-import { useData, useRegularly } from "../../data/use-data.ts";
+import { useData } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Acts, Asking, useActs } from "../../parts/act.tsx";
 import { Facts, Lines, LinkTo, Pairs, Reading, Section } from "../../parts/page.tsx";
@@ -44,7 +44,6 @@ export function Lane({ lane, name }: { lane: string; name: string }) {
     [lane, name],
     () => true,
   );
-  useRegularly(again);
   const { ask, line } = useActs(again);
   return (
     <Asking.Provider value={ask}>

@@ -67,7 +67,7 @@ function Blocked({ by: { why, ahead } }: { by: Noted }) {
 function Lanes({ filters }: { filters: Filters }) {
   return (
     <List
-      {...{ at: "/v1/lanes", filters, columns: COLUMNS, isRegular: true, about: () => true }}
+      {...{ at: "/v1/lanes", filters, columns: COLUMNS, about: () => true }}
       nameOf={({ lane, key }) => `${lane}/${key}`}
       label="Lanes"
       noun="stalled lane"

@@ -74,7 +74,7 @@ function Limits() {
       <List
         at="/v1/limits"
         nameOf={({ name }) => name}
-        isRegular
+        about={["action", "tick"]}
         noun="limit"
         command="await limitOf(env, name, [{ limit: 100, periodMs: 10_000 }], { tenantId }).take()"
         empty="This tenant has used no limit since yesterday. Code takes from a limit before each call to an upstream:"

@@ -93,7 +93,6 @@ const MEANS: Readonly<Record<string, string>> = {
   reveal: "reveal withheld fields",
 };
 
-/** The action that mints a token with at most the scopes of the user. */
 function mint(done: (minted: Minted) => void): Declared {
   const own = session.get().caller?.scopes ?? [];
   const oneOf = own.map((one) => ({ const: one, description: MEANS[one] ?? "a scope of this deployment" }));

@@ -1,7 +1,7 @@
 import type { ComponentType } from "preact";
 import { get, type Item as ItemOf, type Result } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
-import { useData, useRegularly } from "../../data/use-data.ts";
+import { useData } from "../../data/use-data.ts";
 import { filtersOf, RARE } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Acts } from "../../parts/act.tsx";
@@ -39,8 +39,7 @@ async function readOpen(): Promise<Result<Record<string, string>>> {
 }
 
 export function ToDo({ param }: ScreenProps) {
-  const { data, again } = useData(readOpen, [], ["approval", "doubt", "action"]);
-  useRegularly(again);
+  const { data } = useData(readOpen, [], ["approval", "doubt", "action", "tick"]);
   return <Pages screen="to-do" title="To do" pages={PAGES} at={param} {...(data && { open: data })} />;
 }
 
