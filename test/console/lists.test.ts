@@ -29,3 +29,12 @@ it("the values of a declared filter are the options of its list", async () => {
   const options = await page.getByLabel("Status").locator("option").allTextContents();
   expect(options).toEqual(["any", ...values.map((value) => value.replaceAll("_", " "))]);
 });
+
+it("a filter by a queue or a message type suggests the names in the catalog", async () => {
+  const ada = await person();
+  const page = await ada.open("dead-letters");
+  for (const [label, name] of Object.entries({ Queue: "gatherfeed-commands", Type: "research.requested" })) {
+    await page.getByLabel(label).focus();
+    await page.locator(`datalist option[value="${name}"]`).waitFor({ state: "attached" });
+  }
+});

@@ -1,5 +1,5 @@
 import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
-import type { Asked, Path } from "../data/api.ts";
+import { type Answer, type Asked, get, type Path } from "../data/api.ts";
 import { Button } from "../parts/page.tsx";
 import { begun, inWords } from "../parts/text.tsx";
 import { setFilters, usePlace } from "./router.tsx";
@@ -49,11 +49,24 @@ export function filtersOf<At extends Path>(at: At, own: { [Name in NameOf<At>]?:
   return Object.fromEntries(shown) as Record<NameOf<At>, Filter>;
 }
 
+/** Filters by a part of the deployment, with the names of these parts. */
+const SUGGESTED: Readonly<Record<string, (catalog: Answer<"/v1/catalog">) => readonly string[]>> = {
+  workflow: ({ workflows }) => workflows.map(({ name }) => name),
+  type: ({ messages }) => messages.map(({ type }) => type),
+  queue: ({ queues }) => queues.flatMap(({ name, is_lane }) => (is_lane ? [] : [name])),
+  lane: ({ queues }) => queues.flatMap(({ name, is_lane }) => (is_lane ? [name] : [])),
+};
+
+export async function suggested(name: string): Promise<readonly string[]> {
+  const catalog = await get("/v1/catalog");
+  return (catalog.ok && SUGGESTED[name]?.(catalog.data)) || [];
+}
+
 function shownAs(name: string, declared: string | readonly string[] = "text", says: Filter["says"] = {}): Partial<Filter> {
   const optionsOf = (values: readonly string[], textOf: (value: string) => string) =>
     Object.fromEntries(values.map((value) => [value, says[value] ?? textOf(value)]));
   if (declared === "time") return { options: optionsOf(Object.keys(AGES), (age) => `${AGES[age]}${name === "until" ? " ago" : ""}`) };
-  if (typeof declared === "string") return {};
+  if (typeof declared === "string") return name in SUGGESTED ? { known: () => suggested(name) } : {};
   if (declared.length > MOST_OPTIONS) return { known: async () => declared };
   return { options: optionsOf(declared, (value) => YES_NO[value] ?? inWords(value)) };
 }

@@ -18,15 +18,10 @@ import { OVER } from "../instance/history.tsx";
 
 type Instance = Item<"/v1/instances">;
 
-async function workflows(): Promise<string[]> {
-  const catalog = await get("/v1/catalog");
-  return catalog.ok ? catalog.data.workflows.map(({ name }) => name) : [];
-}
-
 const FILTERS = filtersOf("/v1/instances", {
   status: {},
   activity: { says: { waiting: "waiting for" } },
-  workflow: { known: workflows },
+  workflow: {},
   subject: {},
   correlation: { label: "Job" },
   ...{ version: RARE, parent: RARE, overdue: RARE, cause: ONE_CAUSE },

@@ -1,6 +1,6 @@
 import { get, type Item } from "../../data/api.ts";
 import { useData } from "../../data/use-data.ts";
-import { FilterBar, useFilters } from "../../frame/filters.tsx";
+import { FilterBar, suggested, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Charts, periodsTo } from "../../parts/chart.tsx";
 import { Empty, Observed, ProblemNote, Reading } from "../../parts/page.tsx";
@@ -10,13 +10,7 @@ type Period = Item<"/v1/workflows/by-time">;
 
 const FILTERS = {
   span: { label: "Period", options: { hour: "last two days" }, unset: "last hour" },
-  workflow: {
-    label: "Workflow",
-    known: async () => {
-      const read = await get("/v1/workflows/by-time", { query: { span: "hour" } });
-      return read.ok ? namesIn(read.data.items) : [];
-    },
-  },
+  workflow: { label: "Workflow", known: () => suggested("workflow") },
 } as const;
 
 const SPANS = { minute: { ms: 60_000, count: 60 }, hour: { ms: 3_600_000, count: 48 } } as const;
@@ -24,7 +18,6 @@ const SPANS = { minute: { ms: 60_000, count: 60 }, hour: { ms: 3_600_000, count:
 /** Maximum number of workflows that are shown. The filter can show other workflows. */
 const MOST_SHOWN = 8;
 
-const namesIn = (items: readonly Period[]) => [...new Set(items.map(({ workflow }) => workflow))].sort();
 const sum = (counts: Readonly<Record<string, number>>) => Object.values(counts).reduce((total, one) => total + one, 0);
 
 export function Metrics() {
