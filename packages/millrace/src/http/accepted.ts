@@ -4,18 +4,19 @@ import { isoOrNull, timestamp } from "../contract/row.ts";
 import type { Accepted } from "../intake/accept/enqueue.ts";
 import { INSTANCE_STATUSES } from "../store/instances/status.ts";
 
-export const instanceStatus = z.enum([...INSTANCE_STATUSES, "pruned"]).meta({
-  description:
+export const instanceStatus = z
+  .enum([...INSTANCE_STATUSES, "pruned"])
+  .describe(
     "The status of the instance with this key. A repeat of its command starts nothing, even if the instance is `errored`, `terminated`, `dead` or `skipped`. `pruned`: the instance ended and was removed by retention.",
-});
+  );
 
 export const acceptedShape = {
   instance_id: z.string(),
-  replayed: z.boolean().meta({ description: "True for a repeat: the command was accepted before, and nothing new started." }),
+  replayed: z.boolean().describe("True for a repeat: the command was accepted before, and nothing new started."),
   instance_status: instanceStatus,
   due_at: timestamp
     .nullable()
-    .meta({ description: "When a delayed command is due. Null without a delay, and for a repeat after the instance has ended." }),
+    .describe("When a delayed command is due. Null without a delay, and for a repeat after the instance has ended."),
   correlation_id: z.string(),
 };
 

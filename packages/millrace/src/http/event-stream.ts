@@ -50,14 +50,12 @@ const RETRY = `retry: ${RETRY_MS}\n\n`;
 
 /** Query of a stream for browsers, because an EventSource sends no custom headers, and a new EventSource sends no `Last-Event-ID`. */
 export const streamQuery = {
-  token: z.string().max(2000).optional().meta({
-    description: "A stream token for this path (`POST /v1/stream-tokens`), instead of `Authorization`.",
-  }),
-  last_event_id: z.string().max(1000).optional().meta({ description: "Used if the header `Last-Event-ID` is missing." }),
+  token: z.string().max(2000).optional().describe("A stream token for this path (`POST /v1/stream-tokens`), instead of `Authorization`."),
+  last_event_id: z.string().max(1000).optional().describe("Used if the header `Last-Event-ID` is missing."),
 };
 
 export const streamHeaders = z.object({
-  "last-event-id": z.string().max(1000).optional().meta({ description: "The id of the last event received." }),
+  "last-event-id": z.string().max(1000).optional().describe("The id of the last event received."),
 });
 
 export const streamed = (description: string) => ({ description, content: { [EVENT_STREAM]: { schema: z.string() } } });

@@ -20,7 +20,7 @@ const reason = z
   .min(1)
   .max(500)
   .refine(isVisible, "must contain a visible character")
-  .meta({ description: "The reason, kept in the audit." });
+  .describe("The reason, kept in the audit.");
 export const reasoned = z.strictObject({ reason });
 
 const BODY_REFUSALS = ["invalid_json", "payload_too_large", "unsupported_media_type", "invalid_payload"] as const;

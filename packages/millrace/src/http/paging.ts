@@ -60,7 +60,7 @@ function nameCursor(name: string): string {
 export function pageOf<Item extends z.ZodType>(item: Item) {
   return z.object({
     items: z.array(item),
-    next_cursor: z.string().nullable().meta({ description: "Pass it as `cursor` for the next page; null on the last one." }),
+    next_cursor: z.string().nullable().describe("Pass it as `cursor` for the next page; null on the last one."),
   });
 }
 

@@ -16,7 +16,7 @@ const MAX_LOGGED_CHARACTERS = 500;
 const MAX_LOGGED_FRAMES = 10;
 
 const IssueSchema = z.object({
-  path: z.string().meta({ description: "A dotted path such as `payload.keyword`, or the name of a header." }),
+  path: z.string().describe("A dotted path such as `payload.keyword`, or the name of a header."),
   message: z.string(),
 });
 
@@ -27,12 +27,12 @@ export const ProblemSchema = z
       .meta({ description: "A URI reference to the explanation of the code in this deployment.", example: typeOf("invalid_payload") }),
     title: z.string(),
     status: z.int(),
-    detail: z.string().meta({ description: "The problem and the next step." }),
+    detail: z.string().describe("The problem and the next step."),
     code: z.string(),
-    retryable: z.boolean().meta({ description: "True when the same request may succeed later." }),
+    retryable: z.boolean().describe("True when the same request may succeed later."),
     issues: z.array(IssueSchema).optional(),
     did_you_mean: z.string().optional(),
-    from: z.string().optional().meta({ description: "For `invalid_transition`: the current state." }),
+    from: z.string().optional().describe("For `invalid_transition`: the current state."),
     to: z.string().optional(),
   })
   .meta({ id: "Problem" });

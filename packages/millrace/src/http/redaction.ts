@@ -10,9 +10,10 @@ import type { Asked } from "./operation.ts";
 
 /** The query parameter with which a caller asks for sensitive fields. */
 export const revealQuery = {
-  reveal: z.enum(["true", "false"]).optional().meta({
-    description: "True shows fields marked as sensitive. It needs the scope `reveal` and is recorded in the audit. Default: `[redacted]`.",
-  }),
+  reveal: z
+    .enum(["true", "false"])
+    .optional()
+    .describe("True shows fields marked as sensitive. It needs the scope `reveal` and is recorded in the audit. Default: `[redacted]`."),
 };
 
 const MINUTE_MS = 60_000;

@@ -15,7 +15,7 @@ export function keyHeader(description: string) {
     "idempotency-key": z
       .string()
       .optional()
-      .meta({ description: `${description} 1 to ${MAX_KEY_CHARACTERS} printable ASCII characters, bare (without a comma) or quoted.` }),
+      .describe(`${description} 1 to ${MAX_KEY_CHARACTERS} printable ASCII characters, bare (without a comma) or quoted.`),
   };
 }
 
@@ -49,8 +49,8 @@ export function replayedHeader({ replayed }: { replayed: boolean }): Record<stri
 }
 
 export const traceHeadersSchema = {
-  traceparent: z.string().optional().meta({ description: "W3C trace context, passed on to all resulting messages." }),
-  tracestate: z.string().optional().meta({ description: "Passed on with `traceparent`; up to 512 characters." }),
+  traceparent: z.string().optional().describe("W3C trace context, passed on to all resulting messages."),
+  tracestate: z.string().optional().describe("Passed on with `traceparent`; up to 512 characters."),
 };
 
 export function traceOf(request: HonoRequest): SaidTrace | undefined {

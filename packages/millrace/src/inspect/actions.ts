@@ -11,54 +11,53 @@ import { query } from "../store/d1/retry.ts";
 const RESULTS = ["applied", "no_change", "failed", "refused"] as const;
 
 export const AuditRow = z.object({
-  id: z.string().meta({ description: "The `action_id` in the answer to the action." }),
+  id: z.string().describe("The `action_id` in the answer to the action."),
   actor: z.string(),
   token_id: z
     .string()
     .nullable()
-    .meta({ description: "The token of the request; null for a user of Cloudflare Access and for direct database access." }),
-  scope: z.string().nullable().meta({ description: "The required scopes, separated by spaces." }),
+    .describe("The token of the request; null for a user of Cloudflare Access and for direct database access."),
+  scope: z.string().nullable().describe("The required scopes, separated by spaces."),
   verb: z.string(),
-  target: z.string().meta({
-    description: "The target: an instance, the key of an effect, an approval, a dead letter, a schedule, a token, or an item of the app.",
-  }),
-  about: z.string().nullable().meta({
-    description:
+  target: z
+    .string()
+    .describe("The target: an instance, the key of an effect, an approval, a dead letter, a schedule, a token, or an item of the app."),
+  about: z
+    .string()
+    .nullable()
+    .describe(
       "A readable name of the target: workflow and subject of an instance, for an effect with its step in front; type and key of a dead letter. Null for other targets and for removed ones.",
-  }),
+    ),
   instance_id: z.string().nullable(),
   reason: z.string(),
   detail: z.record(z.string(), z.unknown()).nullable(),
-  before: z
-    .record(z.string(), z.unknown())
-    .nullable()
-    .meta({ description: "The target before the action; null if nothing changed or was recorded." }),
-  after: z.record(z.string(), z.unknown()).nullable().meta({ description: "The target after the action." }),
-  result: z.enum(RESULTS).meta({
-    description:
+  before: z.record(z.string(), z.unknown()).nullable().describe("The target before the action; null if nothing changed or was recorded."),
+  after: z.record(z.string(), z.unknown()).nullable().describe("The target after the action."),
+  result: z
+    .enum(RESULTS)
+    .describe(
       "`failed`: the platform did not accept the action within a day. `refused`: the action did not start; `detail` has the route, the code and the count in that minute (of many refusals, the first, tenth, hundredth … is a row).",
-  }),
+    ),
   at: timestamp,
-  applied_at: timestamp.nullable().meta({ description: "When the platform accepted the action; null while that is pending." }),
-  error: z.string().nullable().meta({ description: "The error of the last attempt to apply the action on the platform." }),
+  applied_at: timestamp.nullable().describe("When the platform accepted the action; null while that is pending."),
+  error: z.string().nullable().describe("The error of the last attempt to apply the action on the platform."),
 });
 export type AuditRow = z.infer<typeof AuditRow>;
 
 const offsetTime = z.iso.datetime({ offset: true }).optional();
 
 export const AuditFilter = z.object({
-  target: z.string().max(500).optional().meta({ description: "The exact target." }),
-  instance: z.string().max(500).optional().meta({
-    description: "An instance id: actions on this instance, its effects and its questions.",
-  }),
+  target: z.string().max(500).optional().describe("The exact target."),
+  instance: z.string().max(500).optional().describe("An instance id: actions on this instance, its effects and its questions."),
   result: z.enum(RESULTS).optional(),
-  actor: z.string().max(500).optional().meta({ description: "The exact name of the actor, such as the name of a token." }),
+  actor: z.string().max(500).optional().describe("The exact name of the actor, such as the name of a token."),
   verb: z.string().optional(),
-  since: offsetTime.meta({ description: "At or after this time." }),
-  until: offsetTime.meta({ description: "Done before then." }),
-  bulk: z.enum(["false"]).optional().meta({
-    description: "`false` omits the rows for each item of bulk actions. The row of the bulk action itself (`verb=bulk`) remains.",
-  }),
+  since: offsetTime.describe("At or after this time."),
+  until: offsetTime.describe("Done before then."),
+  bulk: z
+    .enum(["false"])
+    .optional()
+    .describe("`false` omits the rows for each item of bulk actions. The row of the bulk action itself (`verb=bulk`) remains."),
 });
 type Filter = z.infer<typeof AuditFilter>;
 

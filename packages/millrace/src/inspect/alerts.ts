@@ -18,11 +18,11 @@ import { historyOf } from "./history.ts";
 export const Delivery = z
   .object({
     instance_id: z.string(),
-    status: z.enum(INSTANCE_STATUSES).meta({
-      description: "The status of the sending instance: `complete` after acceptance, `errored` after the last failed attempt.",
-    }),
-    attempts: z.int().nullable().meta({ description: "Failed attempts so far; null if only the platform has the number." }),
-    last_error: z.string().nullable().meta({ description: "The answer to the last failed attempt; null if unknown." }),
+    status: z
+      .enum(INSTANCE_STATUSES)
+      .describe("The status of the sending instance: `complete` after acceptance, `errored` after the last failed attempt."),
+    attempts: z.int().nullable().describe("Failed attempts so far; null if only the platform has the number."),
+    last_error: z.string().nullable().describe("The answer to the last failed attempt; null if unknown."),
   })
   .meta({ id: "NoticeDelivery" });
 export type Delivery = z.infer<typeof Delivery>;
@@ -60,20 +60,20 @@ export const AlertRow = z
   .object({
     id: z.string(),
     rule: z.string(),
-    state: z.enum(ALERT_STATES).meta({ description: "`pending`: observed, but not yet for the duration of its rule." }),
+    state: z.enum(ALERT_STATES).describe("`pending`: observed, but not yet for the duration of its rule."),
     severity: z.enum(SEVERITIES),
-    labels: z.record(z.string(), z.string()).meta({ description: "The labels of the group, such as a queue." }),
-    value: z.number().meta({ description: "The last observed value, updated once a minute." }),
-    count: z.int().nullable().meta({ description: "The number of occurrences; null for a rule about a current value." }),
-    examples: z.array(z.string()).meta({ description: "Up to three ids of instances or dead letters." }),
+    labels: z.record(z.string(), z.string()).describe("The labels of the group, such as a queue."),
+    value: z.number().describe("The last observed value, updated once a minute."),
+    count: z.int().nullable().describe("The number of occurrences; null for a rule about a current value."),
+    examples: z.array(z.string()).describe("Up to three ids of instances or dead letters."),
     since: timestamp,
-    last_at: timestamp.meta({ description: "When the alert's value was last observed." }),
+    last_at: timestamp.describe("When the alert's value was last observed."),
     fired_at: timestamp.nullable(),
-    notice_at: timestamp.nullable().meta({ description: "When the alert's last notification was created, even if no channel is set." }),
-    notified_at: timestamp.nullable().meta({ description: "When all channels had accepted the last notification; null until then." }),
-    delivery: Delivery.nullable().meta({
-      description: "The delivery of the last notification; null if no channel is set, and before the delivery starts.",
-    }),
+    notice_at: timestamp.nullable().describe("When the alert's last notification was created, even if no channel is set."),
+    notified_at: timestamp.nullable().describe("When all channels had accepted the last notification; null until then."),
+    delivery: Delivery.nullable().describe(
+      "The delivery of the last notification; null if no channel is set, and before the delivery starts.",
+    ),
     resolved_at: timestamp.nullable(),
     muted: z.object({ until: timestamp, reason: z.string() }).nullable(),
   })

@@ -7,8 +7,8 @@ import { type InstanceStatus, RETRYABLE } from "../store/instances/status.ts";
 export const Answers = z
   .object({
     confirm: z.string(),
-    reject: z.string().nullable().meta({ description: "The consequence of a rejection. Null if the effect is known to have happened." }),
-    retry: z.string().nullable().meta({ description: "The consequence of a retry. Null if the effect would not run again." }),
+    reject: z.string().nullable().describe("The consequence of a rejection. Null if the effect is known to have happened."),
+    retry: z.string().nullable().describe("The consequence of a retry. Null if the effect would not run again."),
   })
   .meta({ id: "Follows", description: "The consequence of each decision in the current state of the instance." });
 type Answers = z.infer<typeof Answers>;

@@ -25,13 +25,15 @@ export const ApprovalRow = z
       .nullable()
       .meta({ description: "Details for the decision.", ...redacted }),
     state: z.enum(STATES),
-    ended_as: z.string().nullable().meta({
-      description:
+    ended_as: z
+      .string()
+      .nullable()
+      .describe(
         "For a pending question that can no longer be answered: the status of its instance, such as `terminated`. Otherwise null. `?state=pending` omits such questions.",
-    }),
-    otherwise: z.enum(["approve", "reject"]).meta({ description: "The decision if no answer arrives before `due_at`." }),
+      ),
+    otherwise: z.enum(["approve", "reject"]).describe("The decision if no answer arrives before `due_at`."),
     due_at: timestamp,
-    decided_by: z.string().nullable().meta({ description: "The actor who answered; null without an answer." }),
+    decided_by: z.string().nullable().describe("The actor who answered; null without an answer."),
     reason: z.string().nullable(),
     asked_at: timestamp,
     decided_at: timestamp.nullable(),
@@ -41,8 +43,8 @@ export type ApprovalRow = z.infer<typeof ApprovalRow>;
 
 export const ApprovalFilter = z.object({
   state: z.enum(STATES).optional(),
-  workflow: z.string().optional().meta({ description: KNOWN_NAMES }),
-  instance: z.string().optional().meta({ description: "The id of the asking instance." }),
+  workflow: z.string().optional().describe(KNOWN_NAMES),
+  instance: z.string().optional().describe("The id of the asking instance."),
 });
 export type ApprovalFilter = z.infer<typeof ApprovalFilter> & PageRequest;
 

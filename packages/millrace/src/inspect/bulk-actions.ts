@@ -19,33 +19,30 @@ const STATES = ["running", "complete", "stopped", "aborted"] as const;
 export const BulkAction = z.object({
   id: z.string(),
   verb: z.string(),
-  state: z.enum(STATES).meta({
-    description: "`stopped`: too many items of a stage failed, or its instance failed; see `why`. `aborted`: an operator halted it.",
-  }),
-  why: z.string().nullable().meta({ description: "The reason for the stop or the abort, and the next step; null otherwise." }),
+  state: z
+    .enum(STATES)
+    .describe("`stopped`: too many items of a stage failed, or its instance failed; see `why`. `aborted`: an operator halted it."),
+  why: z.string().nullable().describe("The reason for the stop or the abort, and the next step; null otherwise."),
   actor: z.string(),
   reason: z.string(),
-  filter: z
-    .record(z.string(), z.unknown())
-    .nullable()
-    .meta({ description: "The filter that selected the items; null if the caller gave ids." }),
+  filter: z.record(z.string(), z.unknown()).nullable().describe("The filter that selected the items; null if the caller gave ids."),
   ramp: z.array(z.int()),
   rate_per_second: z.number(),
   stop_at_error_rate: z.number(),
   settle_within_seconds: z.number(),
-  undo: z.boolean().nullable().meta({
-    description:
+  undo: z
+    .boolean()
+    .nullable()
+    .describe(
       "True: the bulk action undoes the effects of its instances where possible. False: it keeps them. Null for a verb without undo.",
-  }),
-  run_at: timestamp.nullable().meta({ description: "For `move`: the new due time. Null for other verbs." }),
-  matched: z.int().meta({ description: "The number of items, fixed at `created_at`: the sum of done, skipped, failed and left." }),
+    ),
+  run_at: timestamp.nullable().describe("For `move`: the new due time. Null for other verbs."),
+  matched: z.int().describe("The number of items, fixed at `created_at`: the sum of done, skipped, failed and left."),
   done: z.int(),
-  skipped: z.int().meta({
-    description: "Items on which the action had nothing to do. The `why` of an item names an earlier action, if any.",
-  }),
-  failed: z.int().meta({ description: "Items that were refused, failed again, or have an unknown outcome (`in_doubt`)." }),
+  skipped: z.int().describe("Items on which the action had nothing to do. The `why` of an item names an earlier action, if any."),
+  failed: z.int().describe("Items that were refused, failed again, or have an unknown outcome (`in_doubt`)."),
   remaining: z.int(),
-  instance_id: z.string().meta({ description: "The instance that runs the bulk action." }),
+  instance_id: z.string().describe("The instance that runs the bulk action."),
   created_at: timestamp,
   updated_at: timestamp,
   ended_at: timestamp.nullable(),
@@ -64,20 +61,22 @@ export type StoredBulk = z.infer<typeof StoredBulk>;
 
 export const BulkItem = z
   .object({
-    n: z.int().meta({ description: "The position, starting at 0." }),
-    target: z.string().meta({ description: "The id of the instance, dead letter or delivery, or the key of the effect." }),
-    instance_id: z.string().nullable().meta({ description: "The instance of an effect; null for other items." }),
-    about: z.string().nullable().meta({
-      description:
+    n: z.int().describe("The position, starting at 0."),
+    target: z.string().describe("The id of the instance, dead letter or delivery, or the key of the effect."),
+    instance_id: z.string().nullable().describe("The instance of an effect; null for other items."),
+    about: z
+      .string()
+      .nullable()
+      .describe(
         "A readable name: workflow and subject of an instance, for an effect with its step in front; type and key of a dead letter. Null for other items and for removed ones.",
-    }),
+      ),
     result: z.enum(BULK_RESULTS),
     code: z.string().nullable(),
     why: z
       .string()
       .nullable()
       .meta({ description: "The reason why the item was skipped or failed, and the next step.", ...redacted }),
-    action_id: z.string().meta({ description: "The id of the action in the audit." }),
+    action_id: z.string().describe("The id of the action in the audit."),
     at: timestamp,
   })
   .meta({ id: "BulkItem" });

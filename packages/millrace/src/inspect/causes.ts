@@ -14,18 +14,18 @@ import { REVEALED, type Redaction } from "./redaction.ts";
 
 /** The fields of a cause. A cause is a group of failures with the same reason. */
 const common = {
-  id: z.string().meta({ description: "A stable id: the same failure always has the same id. Use it as the filter `cause=` of lists." }),
+  id: z.string().describe("A stable id: the same failure always has the same id. Use it as the filter `cause=` of lists."),
   message_type: z.string().nullable(),
   step: z
     .string()
     .nullable()
     .meta({ description: "The failed step, if the error names one.", ...redacted }),
   message: z.string().meta({ description: "The error message without numbers, ids and quoted values.", ...redacted }),
-  count: z.int().meta({ description: "The exact number of current failures with this cause." }),
-  first_at: timestamp.meta({ description: "When the first current failure with this cause was recorded." }),
-  last_at: timestamp.meta({ description: "When the last failure with this cause was recorded." }),
+  count: z.int().describe("The exact number of current failures with this cause."),
+  first_at: timestamp.describe("When the first current failure with this cause was recorded."),
+  last_at: timestamp.describe("When the last failure with this cause was recorded."),
 };
-const newest = z.string().nullable().meta({ description: "The newest." });
+const newest = z.string().nullable().describe("The newest.");
 
 export const LetterCause = z
   .object({ ...common, queue: z.string(), reason: z.string(), dead_letter_id: newest })
@@ -66,7 +66,7 @@ export function listLetterCauses(
 }
 
 export const InstanceCauseFilter = z.object({
-  workflow: z.string().optional().meta({ description: KNOWN_NAMES }),
+  workflow: z.string().optional().describe(KNOWN_NAMES),
   code: z.string().optional(),
 });
 

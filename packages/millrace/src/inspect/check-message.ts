@@ -10,26 +10,26 @@ import { findKey, holderStatus } from "./keys.ts";
 
 export const MessageDraft = z.strictObject({
   kind: z.enum(["command", "event"]).default("command"),
-  type: z.string().min(1).max(100).meta({ description: "The type of the command or event, such as `content.publish`." }),
-  payload: z.unknown().meta({ description: "The payload, by the schema of the type." }),
-  idempotency_key: chosenName(MAX_KEY_CHARACTERS)
-    .optional()
-    .meta({ description: "Default: the key that the command derives from its payload." }),
+  type: z.string().min(1).max(100).describe("The type of the command or event, such as `content.publish`."),
+  payload: z.unknown().describe("The payload, by the schema of the type."),
+  idempotency_key: chosenName(MAX_KEY_CHARACTERS).optional().describe("Default: the key that the command derives from its payload."),
 });
 
 export const CheckedMessage = z.object({
-  key: z.string().nullable().meta({ description: "The key; null for an event sent without its required `idempotency_key`." }),
+  key: z.string().nullable().describe("The key; null for an event sent without its required `idempotency_key`."),
   subject: z.string().nullable(),
-  outcome: z.enum(["new", "repeat", "reused", "refused"]).meta({
-    description: [
-      "`new`: the key is free. `repeat`: the same message was sent before, and a repeat starts nothing.",
-      "`reused`: another payload has the key; the message would be refused. `refused`: the message is not valid.",
-    ].join(" "),
-  }),
+  outcome: z
+    .enum(["new", "repeat", "reused", "refused"])
+    .describe(
+      [
+        "`new`: the key is free. `repeat`: the same message was sent before, and a repeat starts nothing.",
+        "`reused`: another payload has the key; the message would be refused. `refused`: the message is not valid.",
+      ].join(" "),
+    ),
   holder: z
     .object({ id: z.string(), status: holderStatus })
     .nullable()
-    .meta({ description: "The holder of the key: an instance, the tombstone of one, or an event." }),
+    .describe("The holder of the key: an instance, the tombstone of one, or an event."),
 });
 
 /**

@@ -33,33 +33,31 @@ export const DeadLetterRow = z
       .string()
       .nullable()
       .meta({ description: "The failed step, if the error names one.", ...redacted }),
-    upstream_status: z.int().nullable().meta({ description: "The HTTP status of an upstream in the last attempt, if any." }),
-    cause: z.string().nullable().meta({
-      description: "The id of its cause in `/v1/dead-letters/causes`; null for a dead letter captured before causes existed.",
-    }),
+    upstream_status: z.int().nullable().describe("The HTTP status of an upstream in the last attempt, if any."),
+    cause: z
+      .string()
+      .nullable()
+      .describe("The id of its cause in `/v1/dead-letters/causes`; null for a dead letter captured before causes existed."),
     attempts: z.int(),
-    first_at: timestamp.meta({ description: "When the message was sent." }),
-    first_attempt_at: timestamp.nullable().meta({ description: "When the first attempt failed; null if that was not recorded." }),
-    last_attempt_at: timestamp.nullable().meta({ description: "When the attempt with this error failed." }),
+    first_at: timestamp.describe("When the message was sent."),
+    first_attempt_at: timestamp.nullable().describe("When the first attempt failed; null if that was not recorded."),
+    last_attempt_at: timestamp.nullable().describe("When the attempt with this error failed."),
     captured_at: timestamp,
     state: z.enum(STATES),
-    escalation: z
-      .object({ by: z.string(), at: timestamp, note: z.string() })
-      .nullable()
-      .meta({ description: "The escalation: actor, time and note." }),
+    escalation: z.object({ by: z.string(), at: timestamp, note: z.string() }).nullable().describe("The escalation: actor, time and note."),
     repair: z
       .object({
         name: z.string(),
         outcome: z.enum(["sent", "refused", "failed"]),
         at: timestamp,
-        changed: z.array(hiddenText).meta({ description: "The changed fields as dotted paths, at most 20." }),
+        changed: z.array(hiddenText).describe("The changed fields as dotted paths, at most 20."),
         error: z
           .string()
           .nullable()
           .meta({ description: "Why the repair failed; null if it succeeded.", ...redacted }),
       })
       .nullable()
-      .meta({ description: "The automatic repair that was tried on the dead letter." }),
+      .describe("The automatic repair that was tried on the dead letter."),
   })
   .meta({ id: "DeadLetter" });
 export type DeadLetterRow = z.infer<typeof DeadLetterRow>;
@@ -71,18 +69,15 @@ export type FullDeadLetter = z.infer<typeof FullDeadLetter>;
 
 export const DeadLetterFilter = z.object({
   state: z.enum(STATES).default("open"),
-  queue: z.string().optional().meta({ description: KNOWN_NAMES }),
-  reason: z
-    .string()
-    .optional()
-    .meta({ description: `The code of the error, or \`exhausted\`. ${KNOWN_NAMES}` }),
-  type: z.string().optional().meta({ description: "The message's type." }),
-  cause: z.string().optional().meta({ description: "An `id` of `/v1/dead-letters/causes`." }),
+  queue: z.string().optional().describe(KNOWN_NAMES),
+  reason: z.string().optional().describe(`The code of the error, or \`exhausted\`. ${KNOWN_NAMES}`),
+  type: z.string().optional().describe("The message's type."),
+  cause: z.string().optional().describe("An `id` of `/v1/dead-letters/causes`."),
   escalated: z
     .enum(["true", "false"])
     .transform((said) => said === "true")
     .optional()
-    .meta({ description: "True: list only escalated dead letters." }),
+    .describe("True: list only escalated dead letters."),
 });
 export type DeadLetterFilter = Partial<z.infer<typeof DeadLetterFilter>> & PageRequest;
 

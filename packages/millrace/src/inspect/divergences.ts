@@ -14,17 +14,18 @@ const STATES = ["suspected", "repairing", "open", "repaired", "gone"] as const;
 /** A conflict between two records. */
 export const DivergenceRow = z
   .object({
-    kind: z.string().meta({ description: "The kind of conflict. See docs/reconciliation.md for the meaning and the fix of each kind." }),
-    what: z.string().meta({ description: "The id of an instance, message, dead letter or action, or a digest of a named item." }),
-    detail: z.string().meta({ description: "The conflicting values of both records." }),
-    state: z.enum(STATES).meta({
-      description:
+    kind: z.string().describe("The kind of conflict. See docs/reconciliation.md for the meaning and the fix of each kind."),
+    what: z.string().describe("The id of an instance, message, dead letter or action, or a digest of a named item."),
+    detail: z.string().describe("The conflicting values of both records."),
+    state: z
+      .enum(STATES)
+      .describe(
         "`suspected`: observed once. `repairing`: just repaired. `open`: observed again, and an operator must act. `repaired`: repaired. `gone`: no longer observed.",
-    }),
+      ),
     first_seen_at: timestamp,
     last_seen_at: timestamp,
-    times: z.int().meta({ description: "How many times checks observed the conflict." }),
-    repairs: z.int().meta({ description: "How many times the conflict was repaired." }),
+    times: z.int().describe("How many times checks observed the conflict."),
+    repairs: z.int().describe("How many times the conflict was repaired."),
     ended_at: timestamp.nullable(),
   })
   .meta({ id: "Divergence" });

@@ -18,7 +18,7 @@ export const AnsweredEffect = z
       description: "The recorded output; null without an output, and for an output stored elsewhere (`output_ref`).",
       ...redacted,
     }),
-    output_ref: z.string().nullable().meta({ description: "The location of a large output." }),
+    output_ref: z.string().nullable().describe("The location of a large output."),
   })
   .meta({
     id: "Answered",
@@ -28,14 +28,14 @@ export const AnsweredEffect = z
 
 export const EffectRow = z
   .object({
-    key: z.string().meta({ description: "The key of the effect in `POST /v1/effects/{key}/…`." }),
+    key: z.string().describe("The key of the effect in `POST /v1/effects/{key}/…`."),
     instance_id: z.string(),
     step: z.string(),
-    item: z.string().meta({ description: "Distinguishes parallel calls of one step; empty for a step that runs once." }),
-    generation: z.int().meta({ description: "The generation of the effect; an operator increases it by requesting the effect again." }),
+    item: z.string().describe("Distinguishes parallel calls of one step; empty for a step that runs once."),
+    generation: z.int().describe("The generation of the effect; an operator increases it by requesting the effect again."),
     class: z.enum(RECORDED_CLASSES),
     state: z.enum(["claimed", "failed", "in_doubt", "confirmed", "done", "superseded"]),
-    skipped: z.boolean().meta({ description: "True for a step that an operator skipped: it did not run, and its output was given." }),
+    skipped: z.boolean().describe("True for a step that an operator skipped: it did not run, and its output was given."),
     epoch: z.int(),
     input: z.unknown().meta({
       description:
@@ -119,8 +119,8 @@ function ofInstance(columns: Fragment, { tenantId }: Operator, instanceId: strin
 
 export const DoubtFilter = z.object({
   state: z.literal("in_doubt").default("in_doubt"),
-  workflow: z.string().optional().meta({ description: KNOWN_NAMES }),
-  step: z.string().optional().meta({ description: "The name of a step in the code, for all items and generations." }),
+  workflow: z.string().optional().describe(KNOWN_NAMES),
+  step: z.string().optional().describe("The name of a step in the code, for all items and generations."),
 });
 
 /**

@@ -3,10 +3,11 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { signed } from "../contract/ids.ts";
 import { STORED_CHARACTERS } from "../store/tombstones.ts";
 
-export const Fingerprint = z.string().meta({
-  description:
+export const Fingerprint = z
+  .string()
+  .describe(
     "A digest of the payload: equal payloads of a tenant have equal fingerprints. A key accepts only the payload that first used it.",
-});
+  );
 
 /**
  * A payload's signed fingerprint for the API, 32 hex characters. With an unsigned digest, a reader who sees the rest of a payload could

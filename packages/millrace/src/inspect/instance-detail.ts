@@ -28,55 +28,56 @@ type CalledEnd = z.infer<typeof CalledEnd>;
 
 /** An instance with its message, its result, its unknown outcomes and its cost. */
 export const InstanceDetail = Instance.extend({
-  archived_at: timestamp.nullable().meta({
-    description: "When the instance moved from the database to R2: it can be read, and no longer changed. Null for other instances.",
-  }),
-  platform_status: z.string().meta({ description: "The status on the platform; `unknown` if the platform has no such instance." }),
-  schema_version: z.int().meta({ description: "The version of the message type that the payload has." }),
-  payload: z.unknown().meta({ description: "The payload as sent; null if it is stored by reference." }),
-  payload_ref: z.string().nullable().meta({ description: "The location of a large payload." }),
+  archived_at: timestamp
+    .nullable()
+    .describe("When the instance moved from the database to R2: it can be read, and no longer changed. Null for other instances."),
+  platform_status: z.string().describe("The status on the platform; `unknown` if the platform has no such instance."),
+  schema_version: z.int().describe("The version of the message type that the payload has."),
+  payload: z.unknown().describe("The payload as sent; null if it is stored by reference."),
+  payload_ref: z.string().nullable().describe("The location of a large payload."),
   result: z.unknown().meta({
     description: "The return value of a complete run; null without one, and after the platform has removed it.",
     ...redacted,
   }),
-  result_changed: z.string().nullable().meta({
-    description: "For a result that is not plain data, such as a Map: the changes made by the conversion to JSON. Null otherwise.",
-  }),
+  result_changed: z
+    .string()
+    .nullable()
+    .describe("For a result that is not plain data, such as a Map: the changes made by the conversion to JSON. Null otherwise."),
   unknown_outcomes: z
     .array(
       z.object({
-        step: z.string().meta({ description: "The step name in the code, followed by the key of an item in brackets." }),
-        effect: z.string().meta({ description: "The effect's key." }),
+        step: z.string().describe("The step name in the code, followed by the key of an item in brackets."),
+        effect: z.string().describe("The effect's key."),
         since: timestamp,
         why: z
           .string()
           .nullable()
           .meta({ description: "The error of the last attempt.", ...redacted }),
-        confirm: z.string().meta({ description: "The path of the POST that confirms that the effect happened, with its `output`." }),
-        reject: z.string().nullable().meta({
-          description: "The path of the POST if the effect did not happen. Null if the effect is known to have happened.",
-        }),
-        retry: z.string().nullable().meta({
-          description: "The path to run the effect again if its outcome stays unknown; it may happen twice. Null if this is refused.",
-        }),
+        confirm: z.string().describe("The path of the POST that confirms that the effect happened, with its `output`."),
+        reject: z
+          .string()
+          .nullable()
+          .describe("The path of the POST if the effect did not happen. Null if the effect is known to have happened."),
+        retry: z
+          .string()
+          .nullable()
+          .describe("The path to run the effect again if its outcome stays unknown; it may happen twice. Null if this is refused."),
         answered: AnsweredEffect.nullable(),
         consequences: Answers,
       }),
     )
-    .meta({ description: "Effects with an unknown outcome. An `in_doubt` instance continues after an operator has decided them." }),
+    .describe("Effects with an unknown outcome. An `in_doubt` instance continues after an operator has decided them."),
   callback: z
     .object({
       url: z.string(),
-      called: CalledEnd.nullable().meta({
-        description: "The end of the instance that the last call reports; null before the first call.",
-      }),
-      told: CalledEnd.nullable().meta({ description: "The end that the address has accepted; null until then." }),
-      delivery: Delivery.nullable().meta({
-        description: "The delivery of that call; null before the first call, and after retention removed its instance.",
-      }),
+      called: CalledEnd.nullable().describe("The end of the instance that the last call reports; null before the first call."),
+      told: CalledEnd.nullable().describe("The end that the address has accepted; null until then."),
+      delivery: Delivery.nullable().describe(
+        "The delivery of that call; null before the first call, and after retention removed its instance.",
+      ),
     })
     .nullable()
-    .meta({ description: "The callback URL of the command, called at each end." }),
+    .describe("The callback URL of the command, called at each end."),
   cost: Cost,
 }).meta({ id: "InstanceDetail" });
 export type InstanceDetail = z.infer<typeof InstanceDetail>;

@@ -7,33 +7,35 @@ import { INSTANCE_STATUSES } from "../store/instances/status.ts";
 import { ACTIVITIES } from "./activity.ts";
 
 export const CountFilter = z.object({
-  workflow: z.string().optional().meta({ description: KNOWN_NAMES }),
+  workflow: z.string().optional().describe(KNOWN_NAMES),
   subject: z.string().optional(),
   correlation: z.string().optional(),
-  tag: z.string().optional().meta({ description: "Instances with this tag." }),
+  tag: z.string().optional().describe("Instances with this tag."),
   since: z.iso
     .datetime({ offset: true })
     .transform((time) => Date.parse(time))
     .optional()
-    .meta({ description: "Accepted at or after this time." }),
+    .describe("Accepted at or after this time."),
 });
 export type CountFilter = z.output<typeof CountFilter>;
 
 export const InstanceFilter = z.object({
   status: z.enum(INSTANCE_STATUSES).optional(),
-  activity: z.enum(ACTIVITIES).optional().meta({
-    description:
+  activity: z
+    .enum(ACTIVITIES)
+    .optional()
+    .describe(
       "Only running instances that are delayed (`due_at` in the future), held, retrying, sleeping or waiting, as far as a list has this. The field with that name has the details.",
-  }),
+    ),
   ...CountFilter.shape,
   version: z.int().optional(),
-  parent: z.string().optional().meta({ description: "Children of this instance." }),
-  cause: z.string().optional().meta({ description: "An `id` of `/v1/instances/causes`: errored instances of this cause." }),
+  parent: z.string().optional().describe("Children of this instance."),
+  cause: z.string().optional().describe("An `id` of `/v1/instances/causes`: errored instances of this cause."),
   overdue: z
     .enum(["true"])
     .transform(() => true)
     .optional()
-    .meta({ description: "Only running instances past their `must_end_by`, most recent deadline first." }),
+    .describe("Only running instances past their `must_end_by`, most recent deadline first."),
 });
 export type InstanceFilter = z.output<typeof InstanceFilter> & PageRequest;
 
@@ -41,7 +43,7 @@ export const StatusCount = z
   .object({
     status: z.enum(INSTANCE_STATUSES),
     count: z.int().max(1000),
-    more: z.boolean().meta({ description: "True if there are, or may be, more than `count`." }),
+    more: z.boolean().describe("True if there are, or may be, more than `count`."),
   })
   .meta({ id: "StatusCount" });
 export type StatusCount = z.infer<typeof StatusCount>;

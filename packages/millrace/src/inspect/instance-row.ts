@@ -21,10 +21,10 @@ import { ENDED_CHILD } from "../store/waits.ts";
 export const StepProgress = z
   .object({
     step: z.string().meta({ description: "The step name in the code, followed by the key of an item in brackets.", ...redacted }),
-    attempt: z.int().meta({ description: "The attempt that reported it." }),
-    share: z.number().min(0).max(1).nullable().meta({ description: "Null if the step reported neither a share nor a whole." }),
+    attempt: z.int().describe("The attempt that reported it."),
+    share: z.number().min(0).max(1).nullable().describe("Null if the step reported neither a share nor a whole."),
     done: z.number().nullable(),
-    of: z.number().nullable().meta({ description: "The whole." }),
+    of: z.number().nullable().describe("The whole."),
     text: z
       .string()
       .nullable()
@@ -46,38 +46,35 @@ export const Instance = z
     correlation_id: z.string(),
     causation_id: z.string(),
     subject: z.string(),
-    deliveries: z
-      .int()
-      .meta({ description: "The number of deliveries of its message. Deliveries after the first are duplicates without effect." }),
-    step: z.string().nullable().meta({
-      description: "The step with an effect that wrote last, or the failed step if none has written. For waiting steps see `waiting_for`.",
-    }),
+    deliveries: z.int().describe("The number of deliveries of its message. Deliveries after the first are duplicates without effect."),
+    step: z
+      .string()
+      .nullable()
+      .describe("The step with an effect that wrote last, or the failed step if none has written. For waiting steps see `waiting_for`."),
     waiting_for: z
       .array(
         z.object({
-          step: z.string().meta({ description: "The step name in the code, followed by the key of an item in brackets." }),
-          event_type: z.string().nullable().meta({ description: "For an event: its type, such as `order.paid`." }),
-          subject: z.string().nullable().meta({ description: "For an event: its required subject." }),
-          child_id: z.string().nullable().meta({ description: "For a child: its instance id." }),
-          approval_id: z.string().nullable().meta({ description: "For a question: `POST /v1/approvals/{id}/approve` or `/reject`." }),
-          until: timestamp
-            .nullable()
-            .meta({ description: "When the wait ends. Null for a wait that started before this time was recorded." }),
+          step: z.string().describe("The step name in the code, followed by the key of an item in brackets."),
+          event_type: z.string().nullable().describe("For an event: its type, such as `order.paid`."),
+          subject: z.string().nullable().describe("For an event: its required subject."),
+          child_id: z.string().nullable().describe("For a child: its instance id."),
+          approval_id: z.string().nullable().describe("For a question: `POST /v1/approvals/{id}/approve` or `/reject`."),
+          until: timestamp.nullable().describe("When the wait ends. Null for a wait that started before this time was recorded."),
         }),
       )
       .max(MOST_WAITS)
-      .meta({ description: "Awaited events, answers and children, at most 20. For a sleep see `sleeping`." }),
-    held: z.string().nullable().meta({
-      description:
+      .describe("Awaited events, answers and children, at most 20. For a sleep see `sleeping`."),
+    held: z
+      .string()
+      .nullable()
+      .describe(
         "The reason why the instance does not start: the pause of its workflow or queue, or its workflow's `concurrency`, `debounce` or `throttle`. Null otherwise.",
-    }),
+      ),
     retrying: z
       .object({
         step: z.string(),
-        attempt: z.int().meta({ description: "The number of the failed attempt, starting at 1." }),
-        next_at: timestamp
-          .nullable()
-          .meta({ description: "When the next attempt starts; null in a list, because only the platform knows this time." }),
+        attempt: z.int().describe("The number of the failed attempt, starting at 1."),
+        next_at: timestamp.nullable().describe("When the next attempt starts; null in a list, because only the platform knows this time."),
         error: z.string().meta({ description: "The error message.", ...redacted }),
       })
       .nullable()
@@ -86,33 +83,29 @@ export const Instance = z
           "The step that waits for its next attempt after a failure; the first if there are several. A list has it only for `lookup` and `once` steps.",
         ...redacted,
       }),
-    sleeping: z.object({ step: z.string().nullable(), until: timestamp.nullable() }).nullable().meta({
-      description:
+    sleeping: z
+      .object({ step: z.string().nullable(), until: timestamp.nullable() })
+      .nullable()
+      .describe(
         "A sleeping step. In a list, a sleep (or a long back-off) appears about 30 s later, when the keeper has asked the platform, without the step and the end.",
-    }),
-    due_at: timestamp.nullable().meta({
-      description: "When a delayed command is due; until then the status is `accepted`. Null without a delay.",
-    }),
-    must_end_by: timestamp.nullable().meta({ description: "The deadline; null without one." }),
-    overdue: z
-      .boolean()
-      .meta({ description: "True if the deadline has passed and the instance is still running. It is not stopped automatically." }),
+      ),
+    due_at: timestamp.nullable().describe("When a delayed command is due; until then the status is `accepted`. Null without a delay."),
+    must_end_by: timestamp.nullable().describe("The deadline; null without one."),
+    overdue: z.boolean().describe("True if the deadline has passed and the instance is still running. It is not stopped automatically."),
     error: ShownFailure.nullable().meta(redacted),
     tags: z.array(z.string()).meta({ description: "The tags of its command.", examples: [["customer:acme"]] }),
     parent: z
       .object({ id: z.string(), step: z.string() })
       .nullable()
-      .meta({ description: "The instance and the step that started it as a child; null otherwise." }),
-    progress: StepProgress.nullable().meta({
-      description: "The last progress that a step of this run reported; null without a report.",
-    }),
-    version: z.int().meta({ description: "The version of the workflow that it runs. A higher number of the workflow does not change it." }),
-    run: z.int().meta({ description: "The number of the current run. The first run has the number 1, and each retry or undo adds 1." }),
-    undo: z.enum(["open", "done"]).nullable().meta({
-      description:
-        "`open` during an undo, also after the undo failed; `done` after it. A close keeps the value. A retry resets it to null.",
-    }),
-    undo_action: z.string().nullable().meta({ description: "The id of the action that began the undo; null without an undo." }),
+      .describe("The instance and the step that started it as a child; null otherwise."),
+    progress: StepProgress.nullable().describe("The last progress that a step of this run reported; null without a report."),
+    version: z.int().describe("The version of the workflow that it runs. A higher number of the workflow does not change it."),
+    run: z.int().describe("The number of the current run. The first run has the number 1, and each retry or undo adds 1."),
+    undo: z
+      .enum(["open", "done"])
+      .nullable()
+      .describe("`open` during an undo, also after the undo failed; `done` after it. A close keeps the value. A retry resets it to null."),
+    undo_action: z.string().nullable().describe("The id of the action that began the undo; null without an undo."),
     accepted_at: timestamp,
     updated_at: timestamp,
   })

@@ -24,24 +24,16 @@ export const holderStatus = z.enum([...INSTANCE_STATUSES, "pruned", "archived", 
 /** The holder of a key: an instance, the tombstone of a pruned one, or an event from outside. */
 const KeyHolder = z
   .object({
-    kind: z
-      .enum(["instance", "tombstone", "event"])
-      .meta({ description: "`tombstone`: the remaining record of the key of a pruned instance." }),
-    id: z.string().meta({ description: "The id of the instance (also of a pruned one) or of the event." }),
-    name: z.string().meta({ description: "The workflow or the event type. Each workflow and each event type has its own keys." }),
-    status: holderStatus.meta({
-      description: "`archived`: R2 contains the pruned instance, and `GET /v1/instances/{id}` shows it.",
-    }),
+    kind: z.enum(["instance", "tombstone", "event"]).describe("`tombstone`: the remaining record of the key of a pruned instance."),
+    id: z.string().describe("The id of the instance (also of a pruned one) or of the event."),
+    name: z.string().describe("The workflow or the event type. Each workflow and each event type has its own keys."),
+    status: holderStatus.describe("`archived`: R2 contains the pruned instance, and `GET /v1/instances/{id}` shows it."),
     correlation_id: z.string().nullable(),
     fingerprint: Fingerprint,
-    deliveries: z.int().nullable().meta({ description: "The number of deliveries of the message; null if it is not recorded." }),
-    since: timestamp.meta({ description: "When the key was taken; for a tombstone, the time of pruning." }),
-    row_expires_at: timestamp
-      .nullable()
-      .meta({ description: "The earliest removal of the holder's row; null while the holder is running." }),
-    key_expires_at: timestamp
-      .nullable()
-      .meta({ description: "The earliest time at which the key is free again; null while the holder is running." }),
+    deliveries: z.int().nullable().describe("The number of deliveries of the message; null if it is not recorded."),
+    since: timestamp.describe("When the key was taken; for a tombstone, the time of pruning."),
+    row_expires_at: timestamp.nullable().describe("The earliest removal of the holder's row; null while the holder is running."),
+    key_expires_at: timestamp.nullable().describe("The earliest time at which the key is free again; null while the holder is running."),
   })
   .meta({ id: "KeyHolder" });
 type KeyHolder = z.infer<typeof KeyHolder>;
@@ -51,9 +43,9 @@ const CapturedUnderKey = z
     dead_letter_id: z.string(),
     queue: z.string(),
     message_type: z.string().nullable(),
-    reason: z.string().meta({ description: "`idempotency_key_reused`: the key belonged to another payload." }),
+    reason: z.string().describe("`idempotency_key_reused`: the key belonged to another payload."),
     state: z.enum(["open", "replayed", "skipped"]),
-    fingerprint: Fingerprint.nullable().meta({ description: "The fingerprint of the payload; null for an unreadable payload." }),
+    fingerprint: Fingerprint.nullable().describe("The fingerprint of the payload; null for an unreadable payload."),
     attempts: z.int(),
     first_at: timestamp,
     captured_at: timestamp,
@@ -64,9 +56,7 @@ export const KeyView = z
   .object({
     key: z.string(),
     holders: z.array(KeyHolder),
-    captured: z.array(CapturedUnderKey).meta({
-      description: "The newest 20 dead letters with this key. A refused HTTP request leaves no row.",
-    }),
+    captured: z.array(CapturedUnderKey).describe("The newest 20 dead letters with this key. A refused HTTP request leaves no row."),
     captured_truncated: z.boolean(),
   })
   .meta({ id: "Key" });

@@ -22,29 +22,26 @@ export const LaneRow = z
     lane: z.string(),
     key: z.string(),
     state: z.enum(STATES),
-    why: z.string().nullable().meta({ description: "Why the lane is stalled; null for a lane that is not stalled." }),
-    depth: z.int().meta({ description: "Messages that wait." }),
+    why: z.string().nullable().describe("Why the lane is stalled; null for a lane that is not stalled."),
+    depth: z.int().describe("Messages that wait."),
     oldest_at: timestamp.nullable(),
     head: z
       .object({
         id: z.string(),
         type: z.string().nullable(),
-        idempotency_key: z
-          .string()
-          .nullable()
-          .meta({ description: "The id of the message, which its instance and its dead letter also have." }),
+        idempotency_key: z.string().nullable().describe("The id of the message, which its instance and its dead letter also have."),
         sent_at: timestamp,
-        attempts: z.int().meta({ description: "The number of the message's deliveries." }),
-        error: z.string().nullable().meta({ description: "The error of the last attempt." }),
-        next_at: timestamp.nullable().meta({
-          description: "When the next attempt of the message starts; null if it starts as soon as the message is the head of the lane.",
-        }),
+        attempts: z.int().describe("The number of the message's deliveries."),
+        error: z.string().nullable().describe("The error of the last attempt."),
+        next_at: timestamp
+          .nullable()
+          .describe("When the next attempt of the message starts; null if it starts as soon as the message is the head of the lane."),
       })
       .meta({ id: "LaneHead" })
       .nullable(),
     ahead: z
       .array(z.object({ instance_id: z.string(), since: timestamp, failed: z.string().nullable() }))
-      .meta({ description: "The started instances that have not ended." }),
+      .describe("The started instances that have not ended."),
   })
   .meta({ id: "Lane" });
 export type LaneRow = z.infer<typeof LaneRow>;
@@ -58,8 +55,8 @@ const stands = z.enum(["moving", "waiting", "blocked", "retrying", "delayed", "p
 
 export const LaneFilter = z.object({
   lane: z.string().max(63).optional(),
-  state: stands.optional().meta({ description: "`blocked`: the lane waits for a failed instance." }),
-  cause: z.string().max(500).optional().meta({ description: "An `id` of `/v1/instances/causes`: the cause of the blocking instance." }),
+  state: stands.optional().describe("`blocked`: the lane waits for a failed instance."),
+  cause: z.string().max(500).optional().describe("An `id` of `/v1/instances/causes`: the cause of the blocking instance."),
 });
 
 function noted({ tenantId }: Operator, after: LaneKey, lane: string | undefined, limit: number): Statement {
@@ -109,13 +106,13 @@ export const LaneGroup = z
   .object({
     lane: z.string(),
     state: stands,
-    cause: z.string().nullable().meta({ description: "The cause of the blocking instances: an `id` of `/v1/instances/causes`." }),
-    keys: z.int().meta({ description: "The number of lanes (one per key)." }),
-    waiting: z.int().meta({ description: "The number of messages that wait in these lanes." }),
-    since: timestamp.meta({ description: "When the oldest message waiting in these lanes was sent." }),
-    key: z.string().meta({ description: "The key of the lane stalled for longest." }),
-    why: z.string().nullable().meta({ description: "Why the lane stalled for longest is stalled." }),
-    failed: z.string().nullable().meta({ description: "The error of the failed instance that blocks the lane." }),
+    cause: z.string().nullable().describe("The cause of the blocking instances: an `id` of `/v1/instances/causes`."),
+    keys: z.int().describe("The number of lanes (one per key)."),
+    waiting: z.int().describe("The number of messages that wait in these lanes."),
+    since: timestamp.describe("When the oldest message waiting in these lanes was sent."),
+    key: z.string().describe("The key of the lane stalled for longest."),
+    why: z.string().nullable().describe("Why the lane stalled for longest is stalled."),
+    failed: z.string().nullable().describe("The error of the failed instance that blocks the lane."),
   })
   .meta({ id: "LaneGroup" });
 

@@ -13,7 +13,7 @@ export const EmittedMessage = z
     step: z.string(),
     confirmed: z
       .boolean()
-      .meta({ description: "True after the message's consumer accepted it or stored it as a dead letter (see GET /v1/dead-letters)." }),
+      .describe("True after the message's consumer accepted it or stored it as a dead letter (see GET /v1/dead-letters)."),
     schema_version: z.int(),
     message_type: z.string(),
     kind: z.enum(["command", "event"]),

@@ -33,14 +33,14 @@ export const RunRecord = z
     version: z.int(),
     status: z.enum(INSTANCE_STATUSES),
     run: z.int(),
-    envelope: z.looseObject({}).meta({ description: "The message of the instance." }),
-    left: z.string().nullable().meta({ description: "The state that earlier runs left to later replays, as JSON." }),
-    lost: z.string().nullable().meta({ description: "The steps without a record after a restore of the database, as JSON." }),
-    entries: z.array(internal<RecordedEntry>()).meta({ description: "The recorded effects, with their order and outputs." }),
+    envelope: z.looseObject({}).describe("The message of the instance."),
+    left: z.string().nullable().describe("The state that earlier runs left to later replays, as JSON."),
+    lost: z.string().nullable().describe("The steps without a record after a restore of the database, as JSON."),
+    entries: z.array(internal<RecordedEntry>()).describe("The recorded effects, with their order and outputs."),
     waits: z.array(RecordedWait),
-    events: z.looseObject({}).meta({ description: "The received events and answers." }),
-    steps: z.array(internal<StoredStep>()).meta({ description: "The steps of the platform, with their outputs." }),
-    is_redacted: z.boolean().meta({ description: "True if sensitive values are hidden, so that a replay could take another path." }),
+    events: z.looseObject({}).describe("The received events and answers."),
+    steps: z.array(internal<StoredStep>()).describe("The steps of the platform, with their outputs."),
+    is_redacted: z.boolean().describe("True if sensitive values are hidden, so that a replay could take another path."),
   })
   .meta({ id: "RunRecord" });
 export type RunRecord = z.infer<typeof RunRecord>;

@@ -13,8 +13,8 @@ const READ_ENTRIES = 50;
 export const Seen = z.object({
   steps: z
     .array(z.object({ name: z.string(), class: z.enum(RECORDED_CLASSES) }))
-    .meta({ description: "Observed steps with an effect, each with its effect class." }),
-  emits: z.array(z.object({ kind: z.enum(["command", "event"]), type: z.string() })).meta({ description: "Observed emitted messages." }),
+    .describe("Observed steps with an effect, each with its effect class."),
+  emits: z.array(z.object({ kind: z.enum(["command", "event"]), type: z.string() })).describe("Observed emitted messages."),
 });
 type Seen = z.infer<typeof Seen>;
 

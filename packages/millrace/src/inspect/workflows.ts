@@ -18,14 +18,15 @@ const COUNTED_INSTANCES = 10_000;
 
 export const Paused = z
   .object({
-    queue: z.string().nullable().meta({ description: "The paused queue; null if the workflow itself is paused." }),
-    all_tenants: z.boolean().meta({ description: "True if paused for all tenants, false if paused for your tenant." }),
-    by: z.string().meta({ description: "The actor who paused; `millrace` for a breaker." }),
+    queue: z.string().nullable().describe("The paused queue; null if the workflow itself is paused."),
+    all_tenants: z.boolean().describe("True if paused for all tenants, false if paused for your tenant."),
+    by: z.string().describe("The actor who paused; `millrace` for a breaker."),
     reason: z.string(),
     since: timestamp,
-    cause: z.string().nullable().meta({
-      description: "The id of the cause of failures after which a breaker paused, see `GET /v1/instances/causes`; null for an operator.",
-    }),
+    cause: z
+      .string()
+      .nullable()
+      .describe("The id of the cause of failures after which a breaker paused, see `GET /v1/instances/causes`; null for an operator."),
   })
   .meta({ id: "Paused" });
 
@@ -41,25 +42,23 @@ export const WorkflowState = z
   .object({
     name: z.string(),
     state: z.enum(["active", "paused"]),
-    paused: Paused.nullable().meta({ description: "The pause of the workflow or of its queue; null while the workflow is active." }),
+    paused: Paused.nullable().describe("The pause of the workflow or of its queue; null while the workflow is active."),
     breaker: z
       .object({ failures: z.int(), within_seconds: z.number() })
       .nullable()
-      .meta({ description: "The workflow is paused after this number of failures of one cause; null without a breaker." }),
-    counts: z.partialRecord(z.enum(INSTANCE_STATUSES), z.int()).meta({
-      description: `Its instances by status, among the newest ${COUNTED_INSTANCES} instances of your tenant.`,
-    }),
+      .describe("The workflow is paused after this number of failures of one cause; null without a breaker."),
+    counts: z
+      .partialRecord(z.enum(INSTANCE_STATUSES), z.int())
+      .describe(`Its instances by status, among the newest ${COUNTED_INSTANCES} instances of your tenant.`),
     versions: z
       .array(
         z.object({
           version: z.int(),
-          deployed: z.boolean().meta({ description: "False if the deployed code lacks it: its instances make no step until it is back." }),
-          open: z
-            .int()
-            .meta({ description: "Instances of your tenant that run, or that an operator can retry. At 0 the old function can go." }),
+          deployed: z.boolean().describe("False if the deployed code lacks it: its instances make no step until it is back."),
+          open: z.int().describe("Instances of your tenant that run, or that an operator can retry. At 0 the old function can go."),
         }),
       )
-      .meta({ description: "Its versions, the highest first." }),
+      .describe("Its versions, the highest first."),
   })
   .meta({ id: "WorkflowState" });
 

@@ -31,8 +31,8 @@ import { type Asked, needs, operation } from "../operation.ts";
 import { ProblemSchema, problemOf } from "../problem.ts";
 import { idempotencyKey, traceHeadersSchema, traceOf } from "../request-headers.ts";
 
-const schema_version = z.int().min(1).optional().meta({ description: "The version of the payload. Default: the current one." });
-const causation_id = chosenName(300).optional().meta({ description: "What caused this." });
+const schema_version = z.int().min(1).optional().describe("The version of the payload. Default: the current one.");
+const causation_id = chosenName(300).optional().describe("What caused this.");
 
 const commandSchema = z.strictObject({
   type: z
@@ -41,32 +41,39 @@ const commandSchema = z.strictObject({
     .max(100)
     .meta({ description: "The type of the command.", examples: ["order.ship"] }),
   payload: z.unknown().meta({ description: "The payload, by the schema of the command.", examples: [{ order: "1042" }] }),
-  delay_seconds: z.int().min(0).max(MAX_DUE_SECONDS).optional().meta({ description: "Seconds until the start." }),
-  run_at: z.iso.datetime({ offset: true }).optional().meta({
-    description:
-      "The time to start at, instead of a delay: at most 365 days from now (12 hours on a lane), in whole seconds. A past time is no delay.",
-  }),
-  schema_version,
-  correlation_id: chosenName(200)
+  delay_seconds: z.int().min(0).max(MAX_DUE_SECONDS).optional().describe("Seconds until the start."),
+  run_at: z.iso
+    .datetime({ offset: true })
     .optional()
-    .meta({ description: "The correlation id of the job. Default: derived by the command, else a new one." }),
+    .describe(
+      "The time to start at, instead of a delay: at most 365 days from now (12 hours on a lane), in whole seconds. A past time is no delay.",
+    ),
+  schema_version,
+  correlation_id: chosenName(200).optional().describe("The correlation id of the job. Default: derived by the command, else a new one."),
   causation_id,
-  must_end_by: z.string().max(100).optional().meta({
-    description:
+  must_end_by: z
+    .string()
+    .max(100)
+    .optional()
+    .describe(
       "The deadline of the instance: a time with an offset, or a duration from now such as `2 hours`. A deadline more than a minute in the past, or before a delayed command is due, is refused. After the deadline the instance is `overdue` and an alert is raised; it is not stopped. Default: the deadline of the workflow.",
-  }),
-  callback_url: z.string().max(MAX_ADDRESS_CHARACTERS).optional().meta({
-    description:
+    ),
+  callback_url: z
+    .string()
+    .max(MAX_ADDRESS_CHARACTERS)
+    .optional()
+    .describe(
       "A URL that is called once for each end of the instance (complete, errored, terminated, dead, skipped), signed as a Standard Webhook. A repeat of the command does not change it.",
-  }),
+    ),
   tags: tagsSchema.optional().meta({
     description:
       "Texts by which instances are found, in addition to the tags that the command derives from its payload: at most 10 together.",
     examples: [["customer:acme"]],
   }),
-  priority: z.enum(PRIORITIES).optional().meta({
-    description: "`high` starts before all waiting commands of the queue, `low` after them. Refused if the queue has no priorities.",
-  }),
+  priority: z
+    .enum(PRIORITIES)
+    .optional()
+    .describe("`high` starts before all waiting commands of the queue, `low` after them. Refused if the queue has no priorities."),
 });
 
 const eventSchema = z.strictObject({
@@ -80,9 +87,7 @@ const eventSchema = z.strictObject({
     }),
   payload: z.unknown().meta({ description: "The payload, by the schema of the event.", examples: [{ order: "1042" }] }),
   schema_version,
-  correlation_id: chosenName(200)
-    .optional()
-    .meta({ description: "The correlation id of the job. Default: a new one, the id of the event." }),
+  correlation_id: chosenName(200).optional().describe("The correlation id of the job. Default: a new one, the id of the event."),
   causation_id,
 });
 
@@ -103,18 +108,18 @@ const ratePerSecond = z
   .positive()
   .max(MAX_RATE_PER_SECOND)
   .optional()
-  .meta({ description: "Commands of this batch that start per second, in list order. Default: all at once." });
+  .describe("Commands of this batch that start per second, in list order. Default: all at once.");
 const commandBatch = batchOf("commands", commandSchema.extend({ idempotency_key: chosenName(MAX_KEY_CHARACTERS).optional() }), {
   rate_per_second: ratePerSecond,
 });
-const identified = chosenName(MAX_KEY_CHARACTERS).meta({ description: "Identifies the event among those of its type." });
+const identified = chosenName(MAX_KEY_CHARACTERS).describe("Identifies the event among those of its type.");
 const eventBatch = batchOf("events", eventSchema.extend({ idempotency_key: identified }), {});
 
 const AcceptedSchema = z.object(acceptedShape).meta({ id: "Accepted" });
 const statedShape = {
-  event_id: z.string().meta({ description: "The id of the event; its results have it as `causation_id`." }),
-  replayed: z.boolean().meta({ description: "True for a repeat of an accepted event, which has no effect." }),
-  correlation_id: z.string().meta({ description: "List the resulting instances with GET /v1/instances?correlation=." }),
+  event_id: z.string().describe("The id of the event; its results have it as `causation_id`."),
+  replayed: z.boolean().describe("True for a repeat of an accepted event, which has no effect."),
+  correlation_id: z.string().describe("List the resulting instances with GET /v1/instances?correlation=."),
 };
 
 /** The results of a batch, one per item. */

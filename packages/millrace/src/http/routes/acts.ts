@@ -13,10 +13,7 @@ import type { Operation } from "../router.ts";
 
 /** The id of an accepted action. If the platform is unavailable now, the keeper executes the action later. */
 const action_id = z.string();
-const dry_run = z
-  .boolean()
-  .default(false)
-  .meta({ description: "True returns the consequences, as far as they are recorded, and changes nothing." });
+const dry_run = z.boolean().default(false).describe("True returns the consequences, as far as they are recorded, and changes nothing.");
 
 type OperationOf<Act> = Act extends InstanceAct<infer Path, infer _, infer Answer> ? ActOperation<Path, Answer> : never;
 /** The type of such an operation has a name, because the compiler cannot infer the type in a loop. */

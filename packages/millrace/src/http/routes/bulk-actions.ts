@@ -34,10 +34,7 @@ export const bulkActions = [
     key: "A repeat with the same key is the same bulk action.",
     body: reasoned.extend({
       ...BulkRequest.shape,
-      dry_run: z
-        .boolean()
-        .default(false)
-        .meta({ description: "True only counts the matches and checks the first ten. It changes nothing." }),
+      dry_run: z.boolean().default(false).describe("True only counts the matches and checks the first ten. It changes nothing."),
     }),
     limits: { maxBytes: MAX_BULK_BYTES },
     plan: {

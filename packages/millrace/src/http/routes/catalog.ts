@@ -19,55 +19,55 @@ const MessageSchema = z
   .object({
     type: z.string(),
     kind: z.enum(KINDS),
-    version: z.int().meta({ description: "Of its payload." }),
-    queue: z.string().meta({ description: "The queue or lane of the message." }),
+    version: z.int().describe("Of its payload."),
+    queue: z.string().describe("The queue or lane of the message."),
     access: z
       .object({
-        scope: z.string().nullable().meta({ description: "The scope required to send it; null if no token may send it." }),
-        route: z.string().meta({ description: "The route for this message." }),
+        scope: z.string().nullable().describe("The scope required to send it; null if no token may send it."),
+        route: z.string().describe("The route for this message."),
       })
       .nullable()
-      .meta({ description: "How the message arrives from outside; null if only this deployment emits it." }),
-    payload_schema: z.looseObject({}).meta({ description: "The JSON Schema of the payload, with `examples` if the definition has any." }),
-    workflow: z.string().nullable().meta({ description: "The workflow that handles a command." }),
+      .describe("How the message arrives from outside; null if only this deployment emits it."),
+    payload_schema: z.looseObject({}).describe("The JSON Schema of the payload, with `examples` if the definition has any."),
+    workflow: z.string().nullable().describe("The workflow that handles a command."),
     targets: z
       .array(
         z.object({
           do: z.enum(["start", "send", "signal", "project", "call"]),
-          workflow: z.string().nullable().meta({ description: "Of `start`." }),
-          type: z.string().nullable().meta({ description: "For `send`: the command." }),
+          workflow: z.string().nullable().describe("Of `start`."),
+          type: z.string().nullable().describe("For `send`: the command."),
         }),
       )
-      .meta({ description: "The targets of an event." }),
+      .describe("The targets of an event."),
   })
   .meta({ id: "CatalogMessage" });
 
 const QueueSchema = z
   .object({
     name: z.string(),
-    is_lane: z.boolean().meta({ description: "Messages of one key are processed in order." }),
+    is_lane: z.boolean().describe("Messages of one key are processed in order."),
     kind: z.enum(["commands", "events"]),
     retries: z.object({ limit: z.int(), initial_seconds: z.number(), max_seconds: z.number() }),
     batch_size: z.int(),
-    batch_wait_seconds: z.number().meta({ description: "The longest wait of a batch for more messages." }),
-    concurrency: z.int().meta({ description: "Concurrent batches; for a lane, concurrent instances of one key." }),
+    batch_wait_seconds: z.number().describe("The longest wait of a batch for more messages."),
+    concurrency: z.int().describe("Concurrent batches; for a lane, concurrent instances of one key."),
     has_priorities: z.boolean(),
-    is_external: z.boolean().meta({ description: "Another Worker consumes it." }),
-    dead_letter_queue: z.string().nullable().meta({ description: "Null for a lane." }),
-    messages: z.array(z.string()).meta({ description: "Their types." }),
-    workflows: z.array(z.string()).meta({ description: "Started by its messages." }),
+    is_external: z.boolean().describe("Another Worker consumes it."),
+    dead_letter_queue: z.string().nullable().describe("Null for a lane."),
+    messages: z.array(z.string()).describe("Their types."),
+    workflows: z.array(z.string()).describe("Started by its messages."),
     producers: z
       .array(z.object({ by: z.enum(["request", "route", "workflow"]), name: z.string() }))
-      .meta({ description: "HTTP routes, events with a route that sends, and observed workflows." }),
+      .describe("HTTP routes, events with a route that sends, and observed workflows."),
   })
   .meta({ id: "CatalogQueue" });
 
 const WorkflowSchema = z
   .object({
     name: z.string(),
-    on: z.object({ kind: z.enum(KINDS), type: z.string() }).meta({ description: "The command or event that starts it." }),
-    deadline_seconds: z.number().nullable().meta({ description: "An instance that runs longer is overdue; null without a deadline." }),
-    step_mode: z.enum(["platform", "inline"]).meta({ description: "The default step mode." }),
+    on: z.object({ kind: z.enum(KINDS), type: z.string() }).describe("The command or event that starts it."),
+    deadline_seconds: z.number().nullable().describe("An instance that runs longer is overdue; null without a deadline."),
+    step_mode: z.enum(["platform", "inline"]).describe("The default step mode."),
     ...Seen.shape,
   })
   .meta({ id: "CatalogWorkflow" });
@@ -77,16 +77,16 @@ const CatalogSchema = z
     messages: z.array(MessageSchema),
     queues: z.array(QueueSchema),
     workflows: z.array(WorkflowSchema),
-    seen_instances: z.int().meta({ description: "The number of newest instances that `steps` and `emits` are based on." }),
+    seen_instances: z.int().describe("The number of newest instances that `steps` and `emits` are based on."),
     first_command: z
       .object({ type: z.string(), payload: z.unknown(), why: z.string() })
       .nullable()
-      .meta({ description: "A first command to try, on a development engine." }),
+      .describe("A first command to try, on a development engine."),
   })
   .meta({ id: "Catalog" });
 
 const CheckedSchema = CheckedMessage.extend({
-  refused: z.union([ProblemSchema, z.null()]).meta({ description: "The problem that would be returned, if `refused`." }),
+  refused: z.union([ProblemSchema, z.null()]).describe("The problem that would be returned, if `refused`."),
 }).meta({ id: "CheckedMessage" });
 
 type QueueView = z.infer<typeof QueueSchema>;

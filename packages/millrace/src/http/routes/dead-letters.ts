@@ -44,9 +44,9 @@ function hiddenProblem(problem: z.infer<typeof ProblemSchema>, hide: Hide): z.in
 const KnownMessage = z.object({
   type: z.string(),
   kind: z.enum(["command", "event"]),
-  version: z.int().meta({ description: "The current version of its schema." }),
+  version: z.int().describe("The current version of its schema."),
   queues: z.array(z.string()),
-  workflow: z.string().nullable().meta({ description: "For a command: the workflow that handles it." }),
+  workflow: z.string().nullable().describe("For a command: the workflow that handles it."),
 });
 
 /** The type of a dead letter's message in the current catalog; null if the type is unknown. */
@@ -61,10 +61,8 @@ function knownMessage(catalog: Catalog, { body }: Pick<FullDeadLetter, "body">):
 }
 
 const DeadLetterDetail = FullDeadLetter.extend({
-  definition: KnownMessage.nullable().meta({ description: "The deployed definition of its type; null if the type is unknown." }),
-  replay: ReplayPlanSchema.meta({
-    description: "The result of a replay of the unchanged message now, with the issues by the current schema.",
-  }),
+  definition: KnownMessage.nullable().describe("The deployed definition of its type; null if the type is unknown."),
+  replay: ReplayPlanSchema.describe("The result of a replay of the unchanged message now, with the issues by the current schema."),
 }).meta({ id: "DeadLetterDetail" });
 
 /** Size limit of a replay in bytes. A larger message could not be sent, because queues limit a message to 128 KB. */
@@ -117,14 +115,8 @@ export const deadLetters = [
     description:
       "Sends the message back to its queue. A message that would be refused again remains a dead letter, and the answer has the reason. A dry run answers 200 with `refused`.",
     body: reasoned.extend({
-      body: z
-        .unknown()
-        .optional()
-        .meta({ description: "The corrected message. Default: the message as received. It is validated like a command." }),
-      dry_run: z
-        .boolean()
-        .default(false)
-        .meta({ description: "True returns the consequences and the identity of the message, and changes nothing." }),
+      body: z.unknown().optional().describe("The corrected message. Default: the message as received. It is validated like a command."),
+      dry_run: z.boolean().default(false).describe("True returns the consequences and the identity of the message, and changes nothing."),
     }),
     limits: { maxBytes: REPLAY_MAX_BYTES },
     plan: {
@@ -156,7 +148,7 @@ export const deadLetters = [
     body: reasoned,
     answer: [
       "Skipped, or already settled",
-      z.object({ action_id: z.string(), skipped: z.boolean().meta({ description: "False if another operator settled it first." }) }),
+      z.object({ action_id: z.string(), skipped: z.boolean().describe("False if another operator settled it first.") }),
     ],
     problems: ["dead_letter_not_found"],
     run: ({ env, by, catalog, param, body }) => skipDeadLetter(env, catalog, by, param.id, body.reason),
@@ -169,7 +161,7 @@ export const deadLetters = [
       "Escalated, or already escalated or settled",
       z.object({
         action_id: z.string(),
-        escalated: z.boolean().meta({ description: "False if another operator escalated or settled it first." }),
+        escalated: z.boolean().describe("False if another operator escalated or settled it first."),
       }),
     ],
     problems: ["dead_letter_not_found"],

@@ -26,7 +26,7 @@ const minutesOf = (usual: number) => ({
 });
 
 const QueueSchema = QueueHealth.extend({
-  paused: Paused.nullable().meta({ description: "The pause for all tenants or for your tenant; null while the queue is active." }),
+  paused: Paused.nullable().describe("The pause for all tenants or for your tenant; null while the queue is active."),
 }).meta({ id: "QueueState" });
 
 const source = z.enum(["counts", "queue.metrics()", "d1", "platform"]);
@@ -36,7 +36,7 @@ const unavailable = {
   cells_unavailable: z
     .array(z.int())
     .optional()
-    .meta({ description: "The cells that did not answer. The result lacks their part. Absent if all cells answered." }),
+    .describe("The cells that did not answer. The result lacks their part. Absent if all cells answered."),
 };
 const unavailableOf = (cells: readonly number[]) => (cells.length > 0 ? { cells_unavailable: [...cells] } : {});
 
@@ -53,10 +53,12 @@ export const deployment = [
       "Healthy",
       z.object({
         ok: z.literal(true),
-        keeper_seconds: z.int().nullable().meta({
-          description:
+        keeper_seconds: z
+          .int()
+          .nullable()
+          .describe(
             "Seconds since the last run of the keeper: about ten in a healthy deployment. Null if its alarm was not set; this request has set it.",
-        }),
+          ),
       }),
     ],
     problems: ["config_invalid"],
@@ -100,7 +102,7 @@ export const deployment = [
     answer: [
       "A page of divergences",
       pageOf(DivergenceRow).extend({
-        open: z.record(z.string(), z.int()).meta({ description: "The number of open ones, by kind." }),
+        open: z.record(z.string(), z.int()).describe("The number of open ones, by kind."),
         ...unavailable,
       }),
     ],
@@ -123,7 +125,7 @@ export const deployment = [
         items: z.array(QueueSchema),
         sources: z
           .record(z.string(), SourceSchema)
-          .meta({ description: "The source and age of each number. Counts of the last ten seconds may be missing." }),
+          .describe("The source and age of each number. Counts of the last ten seconds may be missing."),
         ...unavailable,
       }),
     ],
@@ -146,7 +148,7 @@ export const deployment = [
     summary: "Get deliveries by minute, queue, type and outcome",
     description: "Newest minute first. A type that is not deployed is `unknown`. `sources`: by kind of sender.",
     ...needs("observe"),
-    query: { ...minutesOf(WINDOW_MINUTES), source: z.enum(SOURCE_KINDS).optional().meta({ description: "The kind of sender." }) },
+    query: { ...minutesOf(WINDOW_MINUTES), source: z.enum(SOURCE_KINDS).optional().describe("The kind of sender.") },
     answer: ["The minutes with deliveries", z.object({ at: timestamp, items: z.array(MinuteOfMessages) })],
     async run({ env, query }) {
       const seen = await vitalsOf(env);

@@ -50,7 +50,7 @@ export const effects = [
       output: z
         .unknown()
         .refine((output) => output !== undefined, "is missing: send the output of the effect, which the step returns; null if it has none")
-        .meta({ description: "The output of the effect, which the step returns. Null if it has none." }),
+        .describe("The output of the effect, which the step returns. Null if it has none."),
     }),
     limits: { maxBytes: INTAKE_LIMITS.maxBytes },
     run: ({ env, by, param, body: { output, reason } }) => resolveDoubt(env, by, param.key, { verb: "confirm", output }, reason),

@@ -65,11 +65,9 @@ export const finding = [
       "A page of the job",
       pageOf(JobNode).extend({
         id: z.string(),
-        summary: JobSummary.nullable().meta({ description: "Only on the first page." }),
+        summary: JobSummary.nullable().describe("Only on the first page."),
         collapsed: z.array(Collapsed),
-        elsewhere: z
-          .array(z.object({ kind: z.string(), url: z.string() }))
-          .meta({ description: "Lists of the app with more items of the job." }),
+        elsewhere: z.array(z.object({ kind: z.string(), url: z.string() })).describe("Lists of the app with more items of the job."),
       }),
     ],
     problems: ["correlation_not_found"],
@@ -82,7 +80,7 @@ export const finding = [
     summary: "Get the holders of an idempotency key",
     description:
       "Each workflow and each event type has its own key space; `workflow` selects one. The key of a pruned instance remains in use until its tombstone is removed.",
-    query: { workflow: z.string().optional().meta({ description: "The name of a deployed workflow or event type." }) },
+    query: { workflow: z.string().optional().describe("The name of a deployed workflow or event type.") },
     answer: ["The key", KeyView],
     problems: ["key_not_found"],
     async run({ env, by, catalog, param: { key }, query: { workflow } }) {

@@ -74,9 +74,9 @@ const FORM = "application/x-www-form-urlencoded";
 
 const TakenSchema = z
   .object({
-    ignored: z.boolean().meta({ description: "True when the source has no message for this webhook." }),
-    id: z.string().optional().meta({ description: "The id of the instance, or of the event." }),
-    replayed: z.boolean().optional().meta({ description: "True when the same webhook was accepted before." }),
+    ignored: z.boolean().describe("True when the source has no message for this webhook."),
+    id: z.string().optional().describe("The id of the instance, or of the event."),
+    replayed: z.boolean().optional().describe("True when the same webhook was accepted before."),
   })
   .meta({ id: "InboundTaken" });
 

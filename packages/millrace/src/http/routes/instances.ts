@@ -105,7 +105,7 @@ export const instances = [
       "The steps, oldest first",
       z.object({
         items: z.array(Step),
-        truncated: z.boolean().meta({ description: "True if the platform has more steps than this answer contains." }),
+        truncated: z.boolean().describe("True if the platform has more steps than this answer contains."),
       }),
     ],
     archived: true,
@@ -119,7 +119,7 @@ export const instances = [
     summary: "List the messages that an instance emitted",
     description: "Returns the commands and events that the steps of the instance emitted.",
     query: {
-      payload: z.enum(["true", "false"]).default("false").meta({ description: "True includes payloads." }),
+      payload: z.enum(["true", "false"]).default("false").describe("True includes payloads."),
       ...revealQuery,
     },
     answer: [
@@ -127,10 +127,11 @@ export const instances = [
       z.object({
         items: z.array(EmittedMessage),
         truncated: z.boolean(),
-        omitted: z.int().meta({
-          description:
+        omitted: z
+          .int()
+          .describe(
             "Messages that were sent but of which no copy is kept: the messages of one step are kept up to 250,000 characters. Find their results by the job: GET /v1/instances?correlation=. 0 for steps recorded before this count existed.",
-        }),
+          ),
       }),
     ],
     archived: true,

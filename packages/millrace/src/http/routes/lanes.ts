@@ -5,7 +5,7 @@ import { SteeredLane, steerLane } from "../../operate/steer-lane.ts";
 import { operation, reasoned } from "../operation.ts";
 import { nameQuery, pageBehind, pageOf } from "../paging.ts";
 
-const params = { lane: z.string(), key: z.string().meta({ description: "The subject of the messages." }) };
+const params = { lane: z.string(), key: z.string().describe("The subject of the messages.") };
 
 const steer = <const Verb extends string>(path: Verb, verb: LaneVerb, summary: string, description: string) =>
   operation("post", `/v1/lanes/{lane}/{key}/${path}`, `${verb.replace(/_h/, "H")}Lane`, `lanes ${path}`, {
@@ -13,12 +13,7 @@ const steer = <const Verb extends string>(path: Verb, verb: LaneVerb, summary: s
     description,
     params,
     body: reasoned.extend({
-      id: z
-        .string()
-        .min(1)
-        .max(100)
-        .optional()
-        .meta({ description: "The expected head or instance. The request is refused if it has changed." }),
+      id: z.string().min(1).max(100).optional().describe("The expected head or instance. The request is refused if it has changed."),
     }),
     answer: ["It is done", SteeredLane],
     problems: ["lane_not_found", "invalid_transition"],
@@ -44,7 +39,7 @@ export const lanes = [
       "Groups of lanes",
       z.object({
         items: z.array(LaneGroup),
-        more: z.boolean().meta({ description: "True if there are more than the counted 10,000 lanes." }),
+        more: z.boolean().describe("True if there are more than the counted 10,000 lanes."),
       }),
     ],
     run: ({ env, by }) => groupLanes(env, by),

@@ -17,7 +17,7 @@ const ExplainedSchema = z
         title: z.string(),
         retryable: z.boolean(),
         meaning: z.string(),
-        next: z.string().meta({ description: "The next step." }),
+        next: z.string().describe("The next step."),
       }),
     ),
   })

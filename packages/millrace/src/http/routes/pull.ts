@@ -33,16 +33,9 @@ const PROBLEMS = {
 
 const visibility = z.int().min(1).max(MAX_VISIBILITY_MS).optional();
 const pullSchema = z.object({
-  batch_size: z
-    .int()
-    .min(1)
-    .max(MAX_PULL_BATCH)
-    .default(DEFAULT_BATCH_SIZE)
-    .meta({ description: "The highest number of messages in the answer." }),
-  visibility_timeout_ms: visibility.meta({
-    description: "The length of the lease. Default: the setting of the queue. At most 12 hours.",
-  }),
-  visibility_timeout: visibility.meta({ description: "The same, for older clients." }),
+  batch_size: z.int().min(1).max(MAX_PULL_BATCH).default(DEFAULT_BATCH_SIZE).describe("The highest number of messages in the answer."),
+  visibility_timeout_ms: visibility.describe("The length of the lease. Default: the setting of the queue. At most 12 hours."),
+  visibility_timeout: visibility.describe("The same, for older clients."),
 });
 
 const leaseId = z.string().min(1).max(200);
@@ -74,8 +67,8 @@ export function pullRoutes(queues: readonly AnyPullQueue[]): Routes<PullHttpEnv>
     security: [{ bearer: [] }],
     middleware: authorized(plansOf(queues)),
     params: {
-      account_id: z.string().max(100).meta({ description: "Your token's tenant." }),
-      queue_id: z.string().max(100).meta({ description: "The queue's name." }),
+      account_id: z.string().max(100).describe("Your token's tenant."),
+      queue_id: z.string().max(100).describe("The queue's name."),
     },
   };
   const refused = { "4XX": enveloped("Refused; see `errors`", z.null()) };
@@ -95,7 +88,7 @@ export function pullRoutes(queues: readonly AnyPullQueue[]): Routes<PullHttpEnv>
             message_backlog_count: z.int(),
             messages: z.array(
               z.object({
-                body: z.string().meta({ description: "Base64, except for the content type `text`." }),
+                body: z.string().describe("Base64, except for the content type `text`."),
                 id: z.string(),
                 timestamp_ms: z.int(),
                 attempts: z.int(),

@@ -25,8 +25,8 @@ const TICKET = "ticket.";
 const FULL_MS = 10_000;
 
 const params = {
-  room: z.string().max(100).meta({ description: "The kind of the room." }),
-  key: z.string().min(1).max(MAX_ROOM_KEY_CHARACTERS).meta({ description: "The id of the room." }),
+  room: z.string().max(100).describe("The kind of the room."),
+  key: z.string().min(1).max(MAX_ROOM_KEY_CHARACTERS).describe("The id of the room."),
 };
 const security = [{ bearer: [] }];
 

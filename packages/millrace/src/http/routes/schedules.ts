@@ -11,11 +11,11 @@ import { traceHeadersSchema, traceOf } from "../request-headers.ts";
 const MAX_LATE_SECONDS = 7 * 86_400;
 
 const scheduleSchema = reasoned.extend({
-  cron: z.string().trim().max(100).meta({ description: "Five fields: minute, hour, day of the month, month, day of the week." }),
-  time_zone: z.string().min(1).max(60).default("UTC").meta({ description: "An IANA name, such as Europe/Berlin." }),
+  cron: z.string().trim().max(100).describe("Five fields: minute, hour, day of the month, month, day of the week."),
+  time_zone: z.string().min(1).max(60).default("UTC").describe("An IANA name, such as Europe/Berlin."),
   command: z.strictObject({
     type: z.string().min(1).max(100),
-    schema_version: z.int().min(1).optional().meta({ description: "The version of the payload. Default: the command's present version." }),
+    schema_version: z.int().min(1).optional().describe("The version of the payload. Default: the command's present version."),
     payload: z.unknown(),
     must_end_by: z.never("is not supported in a schedule: its runs have the deadline of their workflow; remove it").optional(),
     callback_url: z.never("is not supported in a schedule: subscribe a webhook to the results of its runs instead; remove it").optional(),
@@ -25,10 +25,12 @@ const scheduleSchema = reasoned.extend({
     .min(60)
     .max(MAX_LATE_SECONDS)
     .default(3600)
-    .meta({ description: "A run that would start later than this is recorded as missed." }),
-  revision: z.int().min(0).optional().meta({
-    description: "The expected current revision, 0 for a new schedule. A different revision is refused (409). Default: any.",
-  }),
+    .describe("A run that would start later than this is recorded as missed."),
+  revision: z
+    .int()
+    .min(0)
+    .optional()
+    .describe("The expected current revision, 0 for a new schedule. A different revision is refused (409). Default: any."),
 });
 
 const params = {

@@ -13,7 +13,7 @@ const MAX_DAYS = 366;
 
 const TokenSchema = TokenRow.meta({ id: "Token" });
 const MintedSchema = TokenSchema.extend({
-  token: z.string().meta({ description: "The token. The token is shown only here: the database has only its hash." }),
+  token: z.string().describe("The token. The token is shown only here: the database has only its hash."),
 }).meta({ id: "MintedToken" });
 
 /** The route that mints tokens. The parameter `own` contains the scopes of the app. */
@@ -27,18 +27,14 @@ export function minting(own: readonly string[]) {
     body: reasoned.extend({
       actor: chosenName(100)
         .refine(isVisible, "must contain a visible character")
-        .meta({ description: "The name of the holder, for the audit and as the source of messages." }),
-      scopes: z
-        .array(scope)
-        .min(1)
-        .max(scope.options.length)
-        .meta({ description: "The scopes of the new token, at most those of your token." }),
+        .describe("The name of the holder, for the audit and as the source of messages."),
+      scopes: z.array(scope).min(1).max(scope.options.length).describe("The scopes of the new token, at most those of your token."),
       days: z
         .int()
         .min(1)
         .max(MAX_DAYS)
         .optional()
-        .meta({ description: "Days until it expires, at most as long as your token. Default 90, or the remaining time of your token." }),
+        .describe("Days until it expires, at most as long as your token. Default 90, or the remaining time of your token."),
     }),
     answer: ["Minted", MintedSchema],
     status: 201,
@@ -55,10 +51,10 @@ export function minting(own: readonly string[]) {
 const CallerSchema = z
   .object({
     tenant: z.string(),
-    actor: z.string().meta({ description: "Your name in the audit and in messages." }),
+    actor: z.string().describe("Your name in the audit and in messages."),
     scopes: z.array(z.string()),
-    expires_at: timestamp.nullable().meta({ description: "When your token expires; null for never, and without a token." }),
-    at: timestamp.meta({ description: "The current time of the server. Ages are relative to this time." }),
+    expires_at: timestamp.nullable().describe("When your token expires; null for never, and without a token."),
+    at: timestamp.describe("The current time of the server. Ages are relative to this time."),
   })
   .meta({ id: "Caller" });
 
@@ -77,13 +73,13 @@ export const tokens = [
     description:
       "A token used in the last 30 seconds may work for up to 30 more seconds. Tokens minted with it remain valid unless `descendants` is true.",
     ...needs("tokens"),
-    params: { id: z.string().max(100).meta({ description: "The 16 digits after `mr_`." }) },
+    params: { id: z.string().max(100).describe("The 16 digits after `mr_`.") },
     query: {
-      reason: z.string().trim().max(500).default("").meta({ description: "The reason, kept in the audit." }),
+      reason: z.string().trim().max(500).default("").describe("The reason, kept in the audit."),
       descendants: z
         .enum(["true", "false"])
         .default("false")
-        .meta({ description: "Also revoke all tokens minted with it, directly or indirectly, even if it is already revoked." }),
+        .describe("Also revoke all tokens minted with it, directly or indirectly, even if it is already revoked."),
     },
     answer: { 204: { description: "It is revoked" } },
     problems: ["token_not_found"],
@@ -126,7 +122,7 @@ export const tokens = [
     description:
       "The receiver verifies the signature with any library of Standard Webhooks. It proves that the call comes from this deployment and concerns your tenant. The secret is derived from `MILLRACE_KEY` and changes only with it.",
     ...needs("tokens"),
-    answer: ["The secret", z.object({ secret: z.string().meta({ description: "`whsec_` followed by 32 bytes in base64." }) })],
+    answer: ["The secret", z.object({ secret: z.string().describe("`whsec_` followed by 32 bytes in base64.") })],
     run: ({ env, by }) => ({ secret: callbackSecret(env.MILLRACE_KEY, by.tenantId) }),
   }),
   operation("post", "/v1/sign-in-codes", "mintSignInCode", "sign-in-codes mint", {
@@ -153,7 +149,7 @@ export const consoleSignIn = operation("post", "/console/sign-in", "signIn", und
     context.header("cache-control", "no-store");
     return next();
   },
-  body: z.strictObject({ code: z.string().max(200).meta({ description: "The value after `#code=` in the link." }) }),
+  body: z.strictObject({ code: z.string().max(200).describe("The value after `#code=` in the link.") }),
   // The body of an unauthenticated request contains only a sign-in code.
   limits: { maxBytes: 1024, withinMs: 3000 },
   answer: ["You are signed in", CallerSchema.extend({ id: z.string(), token: z.string() }).meta({ id: "SignedIn" })],

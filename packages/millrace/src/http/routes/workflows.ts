@@ -16,14 +16,15 @@ const common = reasoned.extend({
   all_tenants: z
     .boolean()
     .default(false)
-    .meta({ description: "For all tenants of the deployment, not only for yours. Requires the scope `observe` too." }),
-  dry_run: z.boolean().default(false).meta({ description: "True returns the consequences and changes nothing." }),
+    .describe("For all tenants of the deployment, not only for yours. Requires the scope `observe` too."),
+  dry_run: z.boolean().default(false).describe("True returns the consequences and changes nothing."),
 });
 const bodies = {
   pause: common.extend({
-    running: z.enum(["continue", "pause"]).default("continue").meta({
-      description: "Running instances of your tenant continue, or a bulk action pauses them. `pause` is refused with `all_tenants`.",
-    }),
+    running: z
+      .enum(["continue", "pause"])
+      .default("continue")
+      .describe("Running instances of your tenant continue, or a bulk action pauses them. `pause` is refused with `all_tenants`."),
   }),
   resume: common,
 } as const;
@@ -79,7 +80,7 @@ export const workflows = [
     description:
       "Returns the last 60 minutes, or the last 48 hours with `span=hour`, newest first, for all tenants. A period without counts is not in the list. The newest period is not over.",
     ...needs("observe"),
-    query: { span: z.enum(["minute", "hour"]).default("minute").meta({ description: "The length of a period." }) },
+    query: { span: z.enum(["minute", "hour"]).default("minute").describe("The length of a period.") },
     answer: ["The periods with counts", z.object({ at: timestamp, items: z.array(PeriodOfWorkflow) })],
     async run({ env, query: { span } }) {
       const { at, minutes } = await vitalsOf(env);

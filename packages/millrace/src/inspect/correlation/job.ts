@@ -20,14 +20,12 @@ const CountedLetters = z.object({ state: z.string(), count: z.int() });
 
 export const JobSummary = z
   .object({
-    open: z.boolean().meta({ description: "True while an instance of the job is running." }),
+    open: z.boolean().describe("True while an instance of the job is running."),
     first_at: timestamp.nullable(),
     last_at: timestamp.nullable(),
     instances: z.array(CountedInstances),
     dead_letters: z.array(CountedLetters),
-    more: z
-      .boolean()
-      .meta({ description: "True if the job has more instances or messages than the first 10,000 of each, which are counted." }),
+    more: z.boolean().describe("True if the job has more instances or messages than the first 10,000 of each, which are counted."),
   })
   .meta({ id: "JobSummary" });
 export type JobSummary = z.infer<typeof JobSummary>;

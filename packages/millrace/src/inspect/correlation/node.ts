@@ -10,30 +10,24 @@ import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
 /** A member of a job: an instance, a message that one of its steps emitted, or a dead letter. */
 export const JobNode = z
   .object({
-    node: z.string().meta({ description: "The id of the node in the job; `cause` of another node refers to it." }),
+    node: z.string().describe("The id of the node in the job; `cause` of another node refers to it."),
     kind: z.enum(["instance", "command", "event", "dead_letter"]),
-    message_type: z.string().nullable().meta({ description: "For an instance: the message that started it." }),
+    message_type: z.string().nullable().describe("For an instance: the message that started it."),
     idempotency_key: z.string().nullable(),
-    name: z.string().nullable().meta({ description: "The workflow of an instance or the queue of a dead letter." }),
-    status: z.string().meta({
-      description: "The status of the instance or dead letter. For a message: `on_its_way` or `taken`. `gone`: a cause that was removed.",
-    }),
-    subject: z.string().nullable(),
-    at: timestamp.nullable().meta({ description: "When the node was accepted, emitted or captured; null for a removed node." }),
-    cause: z.string().nullable().meta({ description: "The node that caused this node (the edge). Null if the cause is not in the job." }),
-    causation_id: z.string().nullable().meta({ description: "The cause as named in the message." }),
-    from_instance: z
+    name: z.string().nullable().describe("The workflow of an instance or the queue of a dead letter."),
+    status: z
       .string()
-      .nullable()
-      .meta({ description: "The instance that emitted the message, or the message that led to the instance." }),
-    step: z.string().nullable().meta({ description: "The step that emitted the message." }),
-    latency_ms: z
-      .int()
-      .nullable()
-      .meta({ description: "Milliseconds between the cause and the node; for an instance, since its message was created." }),
+      .describe("The status of the instance or dead letter. For a message: `on_its_way` or `taken`. `gone`: a cause that was removed."),
+    subject: z.string().nullable(),
+    at: timestamp.nullable().describe("When the node was accepted, emitted or captured; null for a removed node."),
+    cause: z.string().nullable().describe("The node that caused this node (the edge). Null if the cause is not in the job."),
+    causation_id: z.string().nullable().describe("The cause as named in the message."),
+    from_instance: z.string().nullable().describe("The instance that emitted the message, or the message that led to the instance."),
+    step: z.string().nullable().describe("The step that emitted the message."),
+    latency_ms: z.int().nullable().describe("Milliseconds between the cause and the node; for an instance, since its message was created."),
     leads_to: z
       .array(z.object({ instance_id: z.string(), status: z.enum([...INSTANCE_STATUSES, "pruned"]) }))
-      .meta({ description: "For a message: the instances that it started, by its key, including `pruned` ones." }),
+      .describe("For a message: the instances that it started, by its key, including `pruned` ones."),
   })
   .meta({ id: "JobNode" });
 export type JobNode = z.infer<typeof JobNode>;

@@ -20,14 +20,14 @@ export interface Sought {
 
 export const Finding = z
   .object({
-    kind: z.string().meta({ description: "The kind, such as `instance`, `correlation`, `dead_letter`, or a kind of the app." }),
+    kind: z.string().describe("The kind, such as `instance`, `correlation`, `dead_letter`, or a kind of the app."),
     id: z.string(),
-    title: z.string().meta({ description: "A readable title. Plain text: never render it as HTML." }),
+    title: z.string().describe("A readable title. Plain text: never render it as HTML."),
     status: z.string().nullable(),
-    at: timestamp.nullable().meta({ description: "When it was created." }),
-    url: z.string().meta({ description: "The path of the API that returns the item." }),
-    by: z.string().meta({ description: "The matching name, such as `id`, `idempotency_key` or `subject`." }),
-    match: z.enum(["exact", "prefix"]).meta({ description: "`prefix` if the name only starts with the text." }),
+    at: timestamp.nullable().describe("When it was created."),
+    url: z.string().describe("The path of the API that returns the item."),
+    by: z.string().describe("The matching name, such as `id`, `idempotency_key` or `subject`."),
+    match: z.enum(["exact", "prefix"]).describe("`prefix` if the name only starts with the text."),
   })
   .meta({ id: "Finding" });
 export type Finding = z.infer<typeof Finding>;

@@ -13,10 +13,10 @@ const MOST = 50;
 /** The objects that a search found. Exact matches precede prefix matches; among equal matches, the finders determine the order. */
 export const Findings = z.object({
   items: z.array(Finding),
-  more: z.array(z.string()).meta({ description: `Kinds with more results than the ${MOST_OF_A_KIND} shown.` }),
+  more: z.array(z.string()).describe(`Kinds with more results than the ${MOST_OF_A_KIND} shown.`),
   scanned: z.object({
-    instances: z.int().meta({ description: "The number of newest instances scanned for a subject or a trace." }),
-    since: timestamp.nullable().meta({ description: "When the oldest scanned instance was accepted; null if all were scanned." }),
+    instances: z.int().describe("The number of newest instances scanned for a subject or a trace."),
+    since: timestamp.nullable().describe("When the oldest scanned instance was accepted; null if all were scanned."),
   }),
 });
 type Findings = z.infer<typeof Findings>;
