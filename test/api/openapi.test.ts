@@ -41,6 +41,17 @@ describe("The OpenAPI document", () => {
     }
   });
 
+  it("the OpenAPI document has an ETag, by which a repeated request gets 304 without a body", async () => {
+    const first = await send("/openapi.json");
+    const etag = first.headers.get("etag") ?? "";
+    expect(etag).toMatch(/^"[0-9a-f]{32}"$/);
+    for (const known of [etag, `"other", W/${etag}`]) {
+      const { status, headers, body } = await send("/openapi.json", { headers: { "if-none-match": known } });
+      expect([status, headers.get("etag"), body]).toEqual([304, etag, ""]);
+    }
+    expect((await send("/openapi.json", { headers: { "if-none-match": '"other"' } })).status).toBe(200);
+  });
+
   it("the OpenAPI document has patterns without delimiters and flags, which every reader of JSON Schema accepts", async () => {
     const patterns = new Set<string>();
     JSON.stringify(await documented(), (key, value) => {

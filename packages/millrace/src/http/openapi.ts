@@ -1,8 +1,9 @@
 import * as z from "zod";
+import { digest } from "../contract/ids.ts";
 import { documentOf } from "./document.ts";
 import { operation } from "./operation.ts";
 import { byStatus, type Problems } from "./problems.ts";
-import type { Described } from "./router.ts";
+import { answers, type Described } from "./router.ts";
 
 const INFO = {
   title: "Millrace",
@@ -21,17 +22,27 @@ interface Beside {
   scopes: readonly string[];
 }
 
-/** Serves the OpenAPI document of the `described` routes. The first request builds the document. */
+/** Serves the OpenAPI document of the `described` routes. The first request builds its text, and `ETag` names the text. */
 export function openApi(described: Described, { groups, problems, scopes }: Beside) {
-  let document: object | undefined;
+  let text: string | undefined;
+  let etag = "";
   return operation("get", "/openapi.json", "getDocument", "openapi show", {
     summary: "Get this OpenAPI document",
     description: "Returns the OpenAPI 3.1 document of this deployment, including the routes of the app.",
     security: [],
-    answer: ["OpenAPI 3.1", z.looseObject({ openapi: z.string() })],
-    run() {
-      document ??= wholeOf(described, { groups: [...ENGINE_GROUPS, ...groups], problems, scopes });
-      return document as { openapi: string };
+    answer: {
+      200: answers("OpenAPI 3.1", z.looseObject({ openapi: z.string() })),
+      304: { description: "`If-None-Match` has the `ETag` of this document" },
+    },
+    run({ context }) {
+      if (text === undefined) {
+        text = JSON.stringify(wholeOf(described, { groups: [...ENGINE_GROUPS, ...groups], problems, scopes }));
+        etag = `"${digest(text)}"`;
+      }
+      context.header("etag", etag);
+      // A proxy that compresses the text makes the tag weak: `W/"…"`.
+      if (context.req.header("if-none-match")?.includes(etag)) return context.body(null, 304);
+      return context.body(text, 200, { "content-type": "application/json" });
     },
   });
 }
