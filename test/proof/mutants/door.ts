@@ -81,7 +81,7 @@ export const DOOR = mutantsOf("door", {
     killedBy: BODIES,
   },
   "two Idempotency-Key headers of a request are read as one key": {
-    file: "packages/millrace/src/http/request-headers.ts",
+    file: "packages/millrace/src/http/headers.ts",
     find: "const BARE = /^[\\x21-\\x2b\\x2d-\\x7e][\\x20-\\x2b\\x2d-\\x7e]*$/;",
     put: "const BARE = /^[\\x21-\\x7e][\\x20-\\x7e]*$/;",
     killedBy: "test/api/commands.test.ts",

@@ -9,8 +9,8 @@ import { sayUnmeant } from "../contract/settings.ts";
 import { assertSchemaOnce } from "../inspect/health.ts";
 import { cellOf } from "../store/cells.ts";
 import type { Schema } from "../store/schema.ts";
-import { setHeaders } from "./answer-headers.ts";
 import type { Asked, HttpEnv } from "./env.ts";
+import { setHeaders } from "./headers.ts";
 import { countStranger, countToken, refuseCounted } from "./request-limits.ts";
 
 const MINTED_BY = "Mint one with POST /v1/tokens (scope `tokens`), or with `npx millrace token` and access to the database.";

@@ -4,8 +4,7 @@ import { issuesIn } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { type Items, parseBounded } from "../contract/limits.ts";
 import { beginning } from "../contract/text.ts";
-import { invalidRequest } from "./invalid-request.ts";
-import { HttpRefusal } from "./problem.ts";
+import { HttpRefusal, invalidRequest } from "./problem.ts";
 
 /** Default size limit of a request body. Many concurrent bodies of this size fit in an isolate's memory. */
 const USUAL_MAX_BYTES = 64 * 1024;

@@ -7,7 +7,7 @@ import { INTAKE_LIMITS } from "../contract/limits.ts";
 import { characterCount } from "../contract/text.ts";
 import type { UntypedRequest } from "../intake/accept/enqueue.ts";
 import { isJsonType, mediaTypeOf, parseWith, readBody } from "./body.ts";
-import { invalidRequest } from "./invalid-request.ts";
+import { invalidRequest } from "./problem.ts";
 
 /** Media types of one event (structured mode) and of a list (batched mode). */
 export const CLOUD_EVENT = "application/cloudevents+json";

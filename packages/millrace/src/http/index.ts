@@ -6,12 +6,11 @@ import { acceptedShape, answerAccepted } from "./accepted.ts";
 import { callerOf, mayStillRead } from "./auth.ts";
 import { jsonSchema, mediaTypeOf, notTaken, parseWith, readBody, readText } from "./body.ts";
 import { answerEvents, lastEventId, streamed, streamHeaders, streamQuery } from "./event-stream.ts";
-import { invalidRequest } from "./invalid-request.ts";
+import { idempotencyKey, replayedHeader, traceHeadersSchema, traceOf } from "./headers.ts";
 import { reasoned } from "./operation.ts";
 import { nameQuery, page, pageByName, pageOf, pageQuery, timeCursor, wholeNumber } from "./paging.ts";
-import { PROBLEMS_PATH, ProblemSchema, problemOf } from "./problem.ts";
+import { invalidRequest, PROBLEMS_PATH, ProblemSchema, problemOf } from "./problem.ts";
 import { ENGINE_PROBLEMS } from "./problems.ts";
-import { idempotencyKey, replayedHeader, traceHeadersSchema, traceOf } from "./request-headers.ts";
 import { signedText } from "./signed-text.ts";
 import { github, slack, standardWebhooks, stripe } from "./webhook-schemes.ts";
 

@@ -9,8 +9,8 @@ import type { Catalog } from "../topology/catalog.ts";
 import { lacksScope } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { Caller, Engine, HttpEnv } from "./env.ts";
+import { idempotencyKey, keyHeader, replayedHeader, replayedHeaderSchema } from "./headers.ts";
 import type { ENGINE_PROBLEMS } from "./problems.ts";
-import { idempotencyKey, keyHeader, replayedHeader, replayedHeaderSchema } from "./request-headers.ts";
 import { answers, type Operation, type Route } from "./router.ts";
 
 /** Body of every operator action: the reason, which the audit stores. */

@@ -1,5 +1,8 @@
 import * as z from "zod";
+import { unknownName } from "../contract/known-fields.ts";
 import type { Page } from "../store/d1/paging.ts";
+import type { Asked } from "./operation.ts";
+import { invalidRequest } from "./problem.ts";
 
 /** An integer in a query or path, in plain decimal digits. Refuses `0x10`, ` 5` and `05`. */
 export function wholeNumber(min: number, max = Number.MAX_SAFE_INTEGER) {
@@ -86,4 +89,30 @@ export function pageBehind<Row, Item = Row>({ items, next }: Page<Row>, view: Vi
 
 export function page<Row, Item = Row>({ items, next }: Page<Row>, view: View<Row, Item> = same as never) {
   return { items: items.map(view), next_cursor: next };
+}
+
+/**
+ * Refuses an empty list for an unknown name, because a caller who misspells the name would conclude that no items exist. A list with rows
+ * is returned, because rows of removed names remain. Every page after the first page is returned too. Errors: `invalid_payload`, with the
+ * name that was probably meant.
+ */
+export function refuseUnknownNames(
+  {
+    catalog,
+    context,
+    query,
+  }: Pick<Asked, "catalog" | "context"> & { query: Partial<Record<"workflow" | "queue" | "reason" | "cursor", string>> },
+  { items, next }: Page<unknown>,
+): void {
+  if (items.length > 0 || next !== null || query.cursor !== undefined) return;
+  const known = {
+    workflow: catalog.workflows.map(({ name }) => name),
+    queue: catalog.consumers.map(({ queue }) => queue.name),
+    reason: ["exhausted", ...Object.keys(context.var.problems)],
+  };
+  const issues = Object.entries(known).flatMap(([filter, names]) => {
+    const name = query[filter as keyof typeof known];
+    return name === undefined || names.includes(name) ? [] : [unknownName(filter, name, names)];
+  });
+  if (issues.length > 0) throw invalidRequest(issues);
 }

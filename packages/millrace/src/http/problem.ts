@@ -1,7 +1,8 @@
 import type { Context } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import * as z from "zod";
-import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
+import { firstOf } from "../contract/envelope.ts";
+import { codeOf, type Issue, MillraceError, messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
 import { beginning } from "../contract/text.ts";
 import { isTransient } from "../store/d1/trouble.ts";
@@ -48,6 +49,11 @@ export class HttpRefusal extends Error {
   ) {
     super(message);
   }
+}
+
+export function invalidRequest(issues: Issue[]): MillraceError {
+  const said = `The request is not valid: ${firstOf(issues, "the body")}. See /openapi.json for the request schema.`;
+  return new MillraceError("invalid_payload", said, { issues });
 }
 
 /** The `type` of a problem document, which is a relative URI (RFC 9457), so that the URI resolves to this deployment. */

@@ -3,8 +3,8 @@ import * as z from "zod";
 import { issuesIn } from "../contract/envelope.ts";
 import type { Issue } from "../contract/errors.ts";
 import { beginning } from "../contract/text.ts";
-import { invalidRequest } from "./invalid-request.ts";
 import type { Failures } from "./problem.ts";
+import { invalidRequest } from "./problem.ts";
 
 /** The body of a request or response by media type: a zod schema, or JSON Schema, which the OpenAPI document uses unchanged. */
 type Content = Readonly<Record<string, { readonly schema: object }>>;

@@ -26,10 +26,9 @@ import {
   readCloudEvents,
 } from "../cloud-events.ts";
 import type { Caller } from "../env.ts";
-import { invalidRequest } from "../invalid-request.ts";
+import { idempotencyKey, traceHeadersSchema, traceOf } from "../headers.ts";
 import { type Asked, needs, operation } from "../operation.ts";
-import { ProblemSchema, problemOf } from "../problem.ts";
-import { idempotencyKey, traceHeadersSchema, traceOf } from "../request-headers.ts";
+import { invalidRequest, ProblemSchema, problemOf } from "../problem.ts";
 
 const schema_version = z.int().min(1).optional().describe("The version of the payload. Default: the current one.");
 const causation_id = chosenName(300).optional().describe("What caused this.");

@@ -6,9 +6,9 @@ import type { Fields, InstanceAct } from "../../operate/instances/act.ts";
 import { INSTANCE_ACTS } from "../../operate/instances/acts.ts";
 import { ActionPlan } from "../../operate/instances/plan.ts";
 import { VERBS } from "../../store/actions.ts";
-import { invalidRequest } from "../invalid-request.ts";
 import { type Asked, operation, type PathOf, reasoned } from "../operation.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
+import { invalidRequest } from "../problem.ts";
 import type { Operation } from "../router.ts";
 
 /** The id of an accepted action. If the platform is unavailable now, the keeper executes the action later. */

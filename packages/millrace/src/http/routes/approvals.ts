@@ -1,9 +1,8 @@
 import * as z from "zod";
 import { ApprovalFilter, ApprovalRow, getApproval, listApprovals } from "../../inspect/approvals.ts";
 import { decideApproval } from "../../operate/decide-approval.ts";
-import { refuseUnknownNames } from "../known-names.ts";
 import { operation, reasoned } from "../operation.ts";
-import { page, pageOf, pageQuery } from "../paging.ts";
+import { page, pageOf, pageQuery, refuseUnknownNames } from "../paging.ts";
 import { hiddenRows, revealQuery } from "../redaction.ts";
 
 const decision = <const Verb extends "approve" | "reject">(verb: Verb, summary: string) =>

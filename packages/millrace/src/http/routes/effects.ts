@@ -3,9 +3,8 @@ import { INTAKE_LIMITS } from "../../contract/limits.ts";
 import { Doubt, DoubtFilter, doubtBehind, EffectRow, listEffects, listEffectsOf } from "../../inspect/effects.ts";
 import { getInstance } from "../../inspect/instances.ts";
 import { resolveDoubt } from "../../operate/instances/resolve.ts";
-import { refuseUnknownNames } from "../known-names.ts";
 import { operation, reasoned } from "../operation.ts";
-import { page, pageOf, pageQuery, timeCursor } from "../paging.ts";
+import { page, pageOf, pageQuery, refuseUnknownNames, timeCursor } from "../paging.ts";
 import { hiddenRows, revealQuery } from "../redaction.ts";
 
 const resolving = {

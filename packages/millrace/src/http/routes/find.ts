@@ -9,9 +9,9 @@ import type { Finding } from "../../inspect/search/finder.ts";
 import { instanceThatAsks } from "../../inspect/search/finders.ts";
 import { Findings, search } from "../../inspect/search/search.ts";
 import { namesOf } from "../../topology/catalog.ts";
-import { invalidRequest } from "../invalid-request.ts";
 import { operation } from "../operation.ts";
 import { pageOf, pageQuery } from "../paging.ts";
+import { invalidRequest } from "../problem.ts";
 
 /** An example of each kind of id or key, for the OpenAPI document and for the tests of query plans. */
 const EXAMPLES = [

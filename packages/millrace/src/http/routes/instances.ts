@@ -10,9 +10,8 @@ import { EmittedMessage, emittedBy } from "../../inspect/messages.ts";
 import { RunRecord, recordOf } from "../../inspect/record.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
 import { Step, stepsOf } from "../../inspect/steps.ts";
-import { refuseUnknownNames } from "../known-names.ts";
 import { operation } from "../operation.ts";
-import { page, pageOf, pageQuery, wholeNumber } from "../paging.ts";
+import { page, pageOf, pageQuery, refuseUnknownNames, wholeNumber } from "../paging.ts";
 import { asksToReveal, hiddenRows, redactionFor, revealQuery } from "../redaction.ts";
 
 export const instances = [

@@ -4,9 +4,9 @@ import { deleteSchedule, pauseSchedule, putSchedule, resumeSchedule, runSchedule
 import { getSchedule, listScheduleRuns, listSchedules, Schedule, ScheduleRun } from "../../schedules/schedule.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { instanceStatus } from "../accepted.ts";
+import { traceHeadersSchema, traceOf } from "../headers.ts";
 import { operation, reasoned } from "../operation.ts";
 import { nameQuery, page, pageByName, pageOf, pageQuery } from "../paging.ts";
-import { traceHeadersSchema, traceOf } from "../request-headers.ts";
 
 const MAX_LATE_SECONDS = 7 * 86_400;
 

@@ -26,8 +26,8 @@ import {
   streamHeaders,
   streamQuery,
 } from "../event-stream.ts";
-import { invalidRequest } from "../invalid-request.ts";
 import { type Asked, operation } from "../operation.ts";
+import { invalidRequest } from "../problem.ts";
 
 type Asking = Pick<Asked, "env" | "by" | "catalog" | "context">;
 

@@ -6,8 +6,8 @@ import { readHours } from "../../observe/metrics/folding.ts";
 import { PeriodOfWorkflow, workflowsByTime } from "../../observe/metrics/queue-health.ts";
 import { actOnWork, PausePlan, type PauseVerb, planWork, type Work, WorkPaused } from "../../operate/pause-work.ts";
 import type { PausedKind } from "../../store/pauses.ts";
-import { invalidRequest } from "../invalid-request.ts";
 import { needs, operation, reasoned } from "../operation.ts";
+import { invalidRequest } from "../problem.ts";
 
 /** Number of hours that `span=hour` covers. */
 const WINDOW_HOURS = 48;

@@ -1,8 +1,8 @@
-import type { HonoRequest } from "hono";
+import type { Context, HonoRequest } from "hono";
 import * as z from "zod";
 import { isDotsAlone, MAX_KEY_CHARACTERS, NO_ADDRESS } from "../contract/chosen-name.ts";
 import type { SaidTrace } from "../contract/trace.ts";
-import { invalidRequest } from "./invalid-request.ts";
+import { invalidRequest } from "./problem.ts";
 
 /** An idempotency key as a string of RFC 8941: printable ASCII in quotes, with `\` before a quote or a backslash. */
 const QUOTED = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/;
@@ -56,4 +56,16 @@ export const traceHeadersSchema = {
 export function traceOf(request: HonoRequest): SaidTrace | undefined {
   const traceparent = request.header("traceparent");
   return traceparent === undefined ? undefined : { traceparent, tracestate: request.header("tracestate") };
+}
+
+/**
+ * Sets headers of the response after the handler. `context.header` would copy the whole response for each header. The headers of a response
+ * from `fetch` cannot be changed, so only such a response is copied.
+ */
+export function setHeaders(context: Pick<Context, "res" | "header">, headers: Readonly<Record<string, string>>): void {
+  try {
+    for (const [name, value] of Object.entries(headers)) context.res.headers.set(name, value);
+  } catch {
+    for (const [name, value] of Object.entries(headers)) context.header(name, value);
+  }
 }
