@@ -20,7 +20,7 @@ export const acceptedShape = {
   correlation_id: z.string(),
 };
 
-/** The response to an accepted command. Sets the header `Location`. */
+/** Sets the header `Location`. */
 export function answerAccepted(context: Pick<Context, "header">, accepted: Accepted) {
   context.header("location", `/v1/instances/${accepted.instanceId}`);
   return acceptedView(accepted);

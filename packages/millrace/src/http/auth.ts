@@ -18,9 +18,8 @@ const MINTED_BY = "Mint one with POST /v1/tokens (scope `tokens`), or with `npx 
 const INVALID_TOKEN = 'Bearer realm="millrace", error="invalid_token"';
 
 /**
- * Authenticates a request by its token or, without one, by Cloudflare Access. The caller alone determines the tenant of the data that the
- * request reads and writes. `own`: scopes of the app. If migrations are missing, the error names the missing migrations, because no token
- * can be checked.
+ * Authenticates a request by its token or, without one, by Cloudflare Access. `own`: scopes of the app. The error names missing migrations,
+ * because no token can be checked without them.
  */
 export const authenticate =
   (own: readonly string[], schema: Schema): MiddlewareHandler<HttpEnv> =>
@@ -97,10 +96,7 @@ export async function mayStillRead(context: Asked & Pick<Context<HttpEnv>, "var"
     : (await callerOf(context)) !== undefined;
 }
 
-/**
- * The header with the assertion of Cloudflare Access. The cookie of Access is not read: browsers also send cookies with requests that pages
- * of other sites make.
- */
+/** The cookie of Access is not read: browsers also send cookies with requests that pages of other sites make. */
 const HEADER = "cf-access-jwt-assertion";
 
 /** Logs invalid variables of Access once, at the first request. */
@@ -112,10 +108,7 @@ export function sayAccess(env: AccessEnv, own: readonly string[]): void {
   }
 }
 
-/**
- * The user whom Access has authenticated. Undefined without an assertion, or if Access is not configured. Errors: `config_invalid`,
- * `forbidden`, `unavailable`.
- */
+/** Undefined without an assertion of Access, or if Access is not configured. Errors: `config_invalid`, `forbidden`, `unavailable`. */
 async function personOf(context: Asked, own: readonly string[]): Promise<Person | undefined> {
   const assertion = context.req.header(HEADER);
   if (assertion === undefined) return undefined;
@@ -139,16 +132,12 @@ function assertOwnPage({ req }: Asked): void {
     );
 }
 
-const known = new Map<string, AccessSettings | undefined>();
+let known: { words: string; settings: AccessSettings | undefined } | undefined;
 
 function settingsOf(env: AccessEnv, own: readonly string[]): AccessSettings | undefined {
   const { ACCESS_TEAM, ACCESS_AUD, ACCESS_GRANTS, ACCESS_CERTS_URL } = env;
   if (ACCESS_TEAM === undefined && ACCESS_AUD === undefined && ACCESS_GRANTS === undefined) return undefined;
   const words = JSON.stringify([ACCESS_TEAM, ACCESS_AUD, ACCESS_GRANTS, ACCESS_CERTS_URL, own]);
-  if (!known.has(words)) {
-    const settings = accessSettings(env, [...SCOPES, ...own]);
-    known.clear();
-    known.set(words, settings);
-  }
-  return known.get(words);
+  if (known?.words !== words) known = { words, settings: accessSettings(env, [...SCOPES, ...own]) };
+  return known.settings;
 }

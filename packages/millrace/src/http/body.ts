@@ -26,23 +26,15 @@ interface BodyOptions {
   items?: Items;
 }
 
-/**
- * Reads a JSON body. Checks media type, size, depth, then schema, in the order of their cost. Handlers must call this function, because the
- * router's own validator would parse a body of any size and depth.
- */
+/** Reads a JSON body. Checks media type, size, depth, then schema, in the order of their cost. */
 export async function readBody<Schema extends z.ZodType>(
   request: HonoRequest,
   schema: Schema,
-  {
-    mediaType = "application/json",
-    isTaken = () => false,
-    maxBytes = USUAL_MAX_BYTES,
-    withinMs = USUAL_WITHIN_MS,
-    items,
-  }: BodyOptions = {},
+  options: BodyOptions = {},
 ): Promise<z.output<Schema>> {
+  const { mediaType = "application/json", isTaken, maxBytes = USUAL_MAX_BYTES, withinMs, items } = options;
   const sent = mediaTypeOf(request);
-  if (sent !== mediaType && !isTaken(sent)) throw notTaken(sent, mediaType);
+  if (sent !== mediaType && !isTaken?.(sent)) throw notTaken(sent, mediaType);
   return parseWith(schema, parseBounded(await readText(request.raw, maxBytes, withinMs), maxBytes, items));
 }
 
@@ -133,10 +125,11 @@ async function inTime<Read extends object>(reading: Promise<Read>, deadline: Dea
  */
 async function drain(reader: Reader): Promise<void> {
   const deadline = after(MAX_DRAINING_MS);
-  for (let bytes = 0; bytes <= MAX_DRAINED_BYTES; ) {
-    const read = await Promise.race([deadline.passed, reader.read().catch(() => "broken" as const)]);
-    if (typeof read === "string" || !read.value) break;
-    bytes += read.value.byteLength;
+  let bytes = 0;
+  while (bytes <= MAX_DRAINED_BYTES) {
+    const chunk = await next(reader, deadline).catch(() => undefined);
+    if (!chunk) break;
+    bytes += chunk.byteLength;
   }
   deadline.clear();
   void reader.cancel().catch(() => {});
@@ -146,7 +139,7 @@ export async function drainBody({ body, bodyUsed }: Request): Promise<void> {
   if (body && !bodyUsed && !body.locked) await drain(body.getReader());
 }
 
-/** Refuses invalid UTF-8: replacement characters would be stored as if the client had sent them. */
+/** Errors: `invalid_json` for invalid UTF-8. Replacement characters would be stored as if the client had sent them. */
 function decoded(decode: () => string): string {
   try {
     return decode();
@@ -155,30 +148,23 @@ function decoded(decode: () => string): string {
   }
 }
 
-/**
- * The media type of a request in lower case, without parameters. A malformed header, for instance one that was sent twice, is returned
- * whole.
- */
+/** The media type in lower case, without parameters. A malformed header, for instance one that was sent twice, is returned whole. */
 export function mediaTypeOf(request: HonoRequest): string {
   const header = (request.header("content-type") ?? "").trim().toLowerCase();
   return header.includes(",") ? header : (header.split(";")[0]?.trim() ?? "");
 }
 
-/** True for `application/json` and types such as `application/vnd.shop.order+json`. */
+/** Also true for types such as `application/vnd.shop.order+json`. */
 export function isJsonType(mediaType: string): boolean {
   return /^[\w!#$&^.-]+\/([\w!#$&^.+-]+\+)?json$/.test(mediaType);
 }
 
-/** The error for a body in an unsupported media type. `taken` are the supported media types. */
 export function notTaken(sent: string, ...taken: string[]): HttpRefusal {
   const types = taken.map((type) => `\`Content-Type: ${type}\``).join(" or ");
   return new HttpRefusal("unsupported_media_type", `Send ${types}${sent ? `, not ${beginning(sent, 100)}` : ""}.`);
 }
 
-/**
- * Refuses a body that is compressed or not in UTF-8, because such a body would be misread. Requests without a body, GET and DELETE are not
- * checked, because no route reads their body. Errors: `unsupported_media_type`.
- */
+/** Refuses a body that is compressed or not in UTF-8, which would be misread. Errors: `unsupported_media_type`. */
 export function assertReadable(request: HonoRequest): void {
   const encoding = (request.header("content-encoding") ?? "identity").trim().toLowerCase();
   if (encoding !== "identity") {
@@ -192,6 +178,7 @@ export function assertReadable(request: HonoRequest): void {
   }
 }
 
+/** Does not refuse a GET or a DELETE, because no route reads their body. */
 function refuseBody({ method, raw }: HonoRequest, message: string, headers?: Record<string, string>): void {
   if (method === "GET" || method === "DELETE" || raw.body === null) return;
   throw new HttpRefusal("unsupported_media_type", message, headers);

@@ -16,9 +16,7 @@ export const CLOUD_EVENT_BATCH = "application/cloudevents-batch+json";
 /** An optional attribute. CloudEvents treats a null attribute as absent. */
 const attribute = <Of extends z.ZodType>(schema: Of) => schema.nullish().transform((value) => value ?? undefined);
 
-/**
- * CloudEvents 1.0. The schema names the extensions of a CloudEvent that the engine reads; all other extensions and `subject` are ignored.
- */
+/** CloudEvents 1.0, with the extensions that the engine reads. Other extensions and `subject` are ignored. */
 const cloudEventSchema = z
   .looseObject({
     specversion: z.literal("1.0"),
@@ -57,25 +55,21 @@ export const cloudEventHeaders = {
 
 const dataSchema = z.record(z.string(), z.unknown()).meta({ title: "CloudEventData", description: "With `ce-` headers: the payload." });
 
-/**
- * Documents a body that may also be a CloudEvent in binary or structured mode. Because a binary body is any object, `schema` needs a name:
- * a generated client has a type for it, and detects misspelt fields.
- */
+/** The body of a binary CloudEvent is any object. So `schema` needs a name, by which a generated client detects misspelt fields. */
 export function orCloudEvent(schema: z.ZodType) {
   return { "application/json": { schema: z.union([schema, dataSchema]) }, [CLOUD_EVENT]: { schema: cloudEventSchema } };
 }
 
-/** Documents a list that may also be CloudEvents in batched mode. */
 export function orCloudEvents(schema: z.ZodType, most: number) {
   return { "application/json": { schema }, [CLOUD_EVENT_BATCH]: { schema: z.array(cloudEventSchema).max(most) } };
 }
 
 export type CloudEvent = z.output<typeof identified>;
 
-/** The required attributes of a CloudEvent. A `ce-` header with the name of a required attribute marks binary mode. */
+/** The required attributes. A `ce-` header with the name of a required attribute marks binary mode. */
 const REQUIRED = ["specversion", "id", "source", "type"];
 
-/** True for a request with one CloudEvent: by its content type (structured), or by its `ce-` headers (binary). */
+/** True for a request with one CloudEvent, structured or binary. */
 export function isCloudEvent(request: HonoRequest): boolean {
   const sent = mediaTypeOf(request);
   if (sent === CLOUD_EVENT) return true;
@@ -94,7 +88,7 @@ export async function readCloudEvent(request: HonoRequest): Promise<CloudEvent> 
   return parseEvent({ ...attributes, data: await readBody(request, z.unknown(), { isTaken: isJsonType, maxBytes }) });
 }
 
-/** Reads CloudEvents in batched mode, each of which `parseEvent` parses. Errors: `invalid_payload` if the body is no list, or too long. */
+/** The items are not parsed yet. Errors: `invalid_payload` if the body is no list, or too long. */
 export function readCloudEvents(request: HonoRequest, { most, maxBytes }: { most: number; maxBytes: number }): Promise<unknown[]> {
   const items = { key: "", most };
   return readBody(request, z.array(z.unknown()).max(most), { mediaType: CLOUD_EVENT_BATCH, maxBytes, items });
@@ -105,7 +99,7 @@ export function orThrow<Read>(read: Read | MillraceError): Read {
   return read;
 }
 
-/** Converts a CloudEvent to a command or event. Its idempotency key is source and id, which the standard makes unique per event. */
+/** The idempotency key is source and id, which the standard makes unique per event. */
 export function commandOf(event: CloudEvent): UntypedRequest & { idempotencyKey: string } {
   return {
     type: event.type,
@@ -133,12 +127,12 @@ function attributesOf(request: HonoRequest): Record<string, string> {
   return Object.fromEntries(sent.map(([name, value]) => [name.slice("ce-".length), attributeIn(name, value ?? "")]));
 }
 
-/** A quoted attribute value, which earlier versions of CloudEvents used for values with spaces. */
+/** Earlier versions of CloudEvents quoted values with spaces. */
 const QUOTED = /^"((?:[^"\\]|\\.)*)"$/;
 
 /**
- * Decodes the header of a CloudEvent's attribute: percent-encoded UTF-8. Ambiguous values are refused, because the runtime replaces bytes
- * outside ASCII by one replacement character, and joins a repeated header with a comma.
+ * Decodes percent-encoded UTF-8. Ambiguous values are refused: the runtime replaces bytes outside ASCII by one replacement character, and
+ * joins a repeated header with a comma.
  */
 function attributeIn(header: string, value: string): string {
   const refuse = (message: string) => invalidRequest([{ path: header, message }]);

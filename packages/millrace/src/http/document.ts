@@ -87,7 +87,7 @@ function parametersIn(place: "path" | "query" | "header", of: z.ZodObject | unde
   });
 }
 
-/** Converts a zod schema to JSON Schema, and separates the contained schemas that have an `id`. */
+/** Separates the contained schemas that have an `id`. */
 function converting(schema: z.ZodType, isAnswer: boolean): { schema: Json; named: Record<string, Json> } {
   const override = (context: Overridden) => asPeopleReadIt(context, isAnswer);
   const text = JSON.stringify(z.toJSONSchema(schema, { io: "input", unrepresentable: "any", override }));

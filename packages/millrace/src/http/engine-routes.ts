@@ -42,7 +42,7 @@ export interface EngineRoutesOptions {
   /** Routes of the app. The OpenAPI document contains these routes. Under /v1 they require the same tokens as the engine's routes. */
   // biome-ignore lint/suspicious/noExplicitAny: their bindings are the app's, and nothing here reads them
   routes?: readonly (Routes<any> | readonly Operation[])[];
-  /** Groups of the app's routes in the OpenAPI document. */
+  /** Groups of these routes in the OpenAPI document. */
   groups?: readonly Group[];
   /** All problem codes of the deployment. Default: the engine's problem codes. */
   problems?: Problems;
@@ -50,26 +50,17 @@ export interface EngineRoutesOptions {
   scopes?: readonly string[];
   /** Verbs of the app, which the audit stores in addition to the engine's verbs. */
   verbs?: readonly string[];
-  /**
-   * First path segments outside /v1 whose routes authenticate their callers. Requests to these routes are exempt from the limit per
-   * address.
-   */
+  /** First path segments outside /v1 whose routes authenticate their callers, and so are exempt from the limit per address. */
   knowsCallers?: readonly string[];
   /** Finders of the app's items for GET /v1/search. */
   finders?: readonly Finder[];
   /** Lists of the app with more members of a job, which GET /v1/correlations/{id} names. */
   elsewhere?: Elsewhere;
-  /**
-   * The tables and columns that each migration of the app creates: `/healthz` reports the first missing migration. The engine's own
-   * migrations are always checked.
-   */
+  /** The tables and columns that each migration of the app creates: `/healthz` reports the first missing migration. */
   schema?: Schema;
   /** False removes the console at /console and its sign-in. Default true. */
   console?: boolean;
-  /**
-   * A function that imports `millrace/mcp`, which serves the API as tools of the Model Context Protocol at /mcp. Default: the tools are not
-   * served.
-   */
+  /** Imports `millrace/mcp`, which serves the API as tools of the Model Context Protocol at /mcp. Default: no tools. */
   mcp?: () => Promise<McpServing>;
   /** The command that an empty console suggests on a development machine. Default: none. */
   firstCommand?: FirstCommand;
@@ -111,7 +102,6 @@ export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unma
     mark(context);
   });
   api.use(async (context, next) => {
-    // Replaces every response by an error if a binding or variable of `wrangler.jsonc` is missing.
     assertReady(context.env);
     await limit(context);
     assertReadable(context.req);
@@ -152,7 +142,7 @@ export type EngineApi = ApiOf<(typeof OPERATIONS)[number] | ReturnType<typeof au
 export type ApiOf<One> = One extends Operation<infer Schema extends RouteSchema> ? Hono<HttpEnv, Schema> : never;
 
 function mark(context: Context<HttpEnv>): void {
-  // By default a cache revalidates a response each time, because a deployment or another request may change it.
+  // A deployment or another request may change a response, so a cache revalidates it each time.
   const cached = context.res.headers.get("cache-control") ?? "no-cache";
   setHeaders(context, { [ENGINE_HEADER]: "v1", "x-content-type-options": "nosniff", "cache-control": cached });
 }
@@ -173,15 +163,14 @@ function refusalOf(api: Routes<HttpEnv>, { req: { method, path } }: Context<Http
   return new HttpRefusal("method_not_allowed", `This route takes ${allow}, not ${method}.`, { allow });
 }
 
-/** HTTP statuses of refused actions: missing scope, not found, invalid state or request. */
+/** Statuses of refused actions: missing scope, not found, invalid state or request. */
 const REFUSED: ReadonlySet<number> = new Set([403, 404, 409, 422]);
 /** Scopes of routes that only send or read. Invalid requests to these routes are not audited. */
 const SAYS: ReadonlySet<string> = new Set(["enqueue", "pull", "read"]);
 
 /**
- * Audits refused requests before the response is sent. A refused action is audited whatever the reason of the refusal. A refused change
- * that is no action is audited only if a scope is missing. An action that is in the audit already is not added again. If the database is
- * unavailable, the response is still sent, without an audit row.
+ * Audits refused requests before the response is sent. A refused change that is no action is audited only if a scope is missing. If the
+ * database is unavailable, the response is sent without an audit row.
  */
 async function auditRefusal(context: Context<HttpEnv>): Promise<void> {
   const { error, res, req, env } = context;

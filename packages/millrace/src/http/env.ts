@@ -10,7 +10,7 @@ import type { Schema } from "../store/schema.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import type { Problems } from "./problems.ts";
 
-/** The bindings and variables that limit requests. Without these bindings, requests are not limited. */
+/** Without these bindings, requests are not limited. */
 interface RequestLimits {
   /** Counts requests per token; also requests per address, unless the platform counts requests per address. */
   RATE_LIMIT?: LimitEnv["RATE_LIMIT"];
@@ -25,10 +25,7 @@ interface RequestLimits {
 /** The caller of a request, named as in the audit. */
 export type Caller = Token & Operator;
 
-/**
- * The command that the console suggests to a new user. The best choice is a command that fails once on a development machine, because a
- * retry shows more of the engine than a success.
- */
+/** The command that the console suggests to a new user. Choose one that fails once: a retry shows more of the engine than a success. */
 export interface FirstCommand {
   readonly type: string;
   readonly payload: unknown;
@@ -48,11 +45,10 @@ export interface Engine {
   readonly firstCommand: FirstCommand | undefined;
 }
 
-/** The bindings and variables that every request handler gets. */
 export interface HttpEnv {
   Bindings: EngineEnv & RequestLimits & AccessEnv & LockEnv;
   Variables: {
-    /** The caller of the request. This variable is set for every route under /v1. */
+    /** Set for every route under /v1. */
     caller: Caller;
     /** A route with the scopes of all alternatives that it accepts. Set when the scope check of the route begins. */
     needed: { readonly route: string; readonly scopes: readonly Scope[] };

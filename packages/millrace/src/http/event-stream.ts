@@ -26,9 +26,7 @@ export interface Followed {
   look(): Promise<Look>;
   /** Called before each poll except the first. Returns false if the caller may no longer read the stream. */
   mayRead(): Promise<boolean>;
-  /**
-   * Resolves when a poll is worthwhile before the end of the current pause. A pause is never shorter than the first value of `pausesMs`.
-   */
+  /** Resolves when a poll is worthwhile before the end of a pause. No pause is shorter than the first value of `pausesMs`. */
   sooner?(): Promise<unknown>;
   close?(): void;
   /** Poll interval in ms: the first value after events, then 50 % longer each time, up to the longest. */
@@ -60,7 +58,7 @@ export const streamHeaders = z.object({
 
 export const streamed = (description: string) => ({ description, content: { [EVENT_STREAM]: { schema: z.string() } } });
 
-/** The id of the last stream event that the client received; undefined on the client's first connection. */
+/** The id of the last event that the client received; undefined on its first connection. */
 export function lastEventId({ req }: Pick<Context, "req">): string | undefined {
   return req.header("last-event-id") || req.query("last_event_id") || undefined;
 }
@@ -68,9 +66,8 @@ export function lastEventId({ req }: Pick<Context, "req">): string | undefined {
 type Opening = Pick<Context<HttpEnv>, "req" | "var" | "body">;
 
 /**
- * Responds with server-sent events. Polls, sends events, pauses and sends keep-alive comments. Ends when the source is complete, the
- * duration is over, the caller may no longer read, or the connection closes. No poll starts after such an end. A HEAD request gets the
- * headers only. Errors: `rate_limited` if the caller or its tenant has too many open streams.
+ * Responds with server-sent events until the source is complete, the duration is over, the caller may no longer read, or the connection
+ * closes. Errors: `rate_limited` if the caller or its tenant has too many open streams.
  */
 export function answerEvents(context: Opening, follow: () => Followed): Response {
   const headers = { "content-type": EVENT_STREAM };

@@ -9,7 +9,7 @@ const QUOTED = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/;
 /** An idempotency key without quotes. An unquoted key has no commas, because a comma joins repeated headers. */
 const BARE = /^[\x21-\x2b\x2d-\x7e][\x20-\x2b\x2d-\x7e]*$/;
 
-/** Documents the header `Idempotency-Key` for a route that reads it. All other routes that change data refuse the header. */
+/** Routes that change data and do not read this header refuse it. */
 export function keyHeader(description: string) {
   return {
     "idempotency-key": z
@@ -35,7 +35,6 @@ export function idempotencyKey(header: string | undefined): string | undefined {
 
 const REPLAYED = "Idempotency-Replayed";
 
-/** Documents the header `Idempotency-Replayed` for responses to requests that may be repeats. */
 export const replayedHeaderSchema = {
   [REPLAYED]: {
     description: "`true` if the request repeats an earlier one and started nothing.",
@@ -43,7 +42,6 @@ export const replayedHeaderSchema = {
   },
 };
 
-/** The header `Idempotency-Replayed` for the response to a repeated request; no header for a new request. */
 export function replayedHeader({ replayed }: { replayed: boolean }): Record<string, string> {
   return replayed ? { [REPLAYED]: "true" } : {};
 }

@@ -61,7 +61,6 @@ function executionOf(context: Context<HttpEnv>): Execution {
   }
 }
 
-/** Validates the first command. Errors: `config_invalid` for a command that is not open to external callers. */
 function assertOpen(catalog: Catalog, { type }: FirstCommand): void {
   const open = messagesIn(catalog).filter(({ definition: { kind, access } }) => kind === "command" && access?.scope != null);
   if (open.some(({ definition }) => definition.type === type)) return;

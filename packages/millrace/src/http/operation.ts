@@ -25,7 +25,7 @@ export const reasoned = z.strictObject({ reason });
 
 const BODY_REFUSALS = ["invalid_json", "payload_too_large", "unsupported_media_type", "invalid_payload"] as const;
 
-/** Requires all given scopes, in the router and in the OpenAPI document. */
+/** Requires all given scopes. */
 export function needs(...scopes: Scope[]) {
   return needing([scopes]);
 }
@@ -59,7 +59,7 @@ type InPath<Path extends string> = Path extends `${string}{${infer Name}}${infer
   ? Record<Name, z.ZodString> & InPath<Rest>
   : Record<never, never>;
 
-/** A path in the form of Hono's types: `/v1/instances/:id`. */
+/** A path as Hono writes it: `/v1/instances/:id`. */
 export type PathOf<Path extends string> = Path extends `${infer Start}/{${infer Name}}${infer Rest}`
   ? `${Start}/:${Name}${PathOf<Rest>}`
   : Path;
@@ -139,7 +139,6 @@ type Sent<Of extends z.ZodType, Status extends StatusCode, Otherwise> = [Of] ext
   ? Otherwise
   : TypedResponse<JSONParsed<z.output<Of>>, Status, "json">;
 
-/** The refusals that any request can get with a token, and with a body. */
 function refusalsOf(security: Route["security"], body: object | undefined): readonly (keyof typeof ENGINE_PROBLEMS)[] {
   const ofToken = security.some((scheme) => "bearer" in scheme) ? (["unauthorized", "forbidden"] as const) : [];
   return [...ofToken, ...(body ? BODY_REFUSALS : [])];

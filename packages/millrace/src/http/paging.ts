@@ -23,7 +23,7 @@ const FARTHEST_MS = 3660 * 86_400_000;
 export const NO_CURSOR = "is not a cursor: pass the `next_cursor` of the previous page, or omit it";
 const CURSOR = { type: "string", description: "The `next_cursor` of the previous page." } as const;
 
-/** The cursor of a list in the order of time. `timeOf` returns the time of a cursor, or undefined for an invalid cursor. */
+/** `timeOf` returns the time of a cursor, or undefined for an invalid cursor. */
 export function timeCursor(timeOf: (cursor: string) => number | undefined) {
   return z
     .string()
@@ -82,29 +82,26 @@ export function pageByName<Row, Item = Row>(
   return { items: rows.map(view), next_cursor: last === undefined ? null : nameCursor(nameOf(last)) };
 }
 
-/** A page of a list in the order of names, for a query that returns the last name that the query scanned. */
-export function pageBehind<Row, Item = Row>({ items, next }: Page<Row>, view: View<Row, Item> = same as never) {
-  return { items: items.map(view), next_cursor: next === null ? null : nameCursor(next) };
+/** A page of a list in the order of names, for a query that returns the last name that it scanned. */
+export function pageBehind<Row>({ items, next }: Page<Row>) {
+  return { items, next_cursor: next === null ? null : nameCursor(next) };
 }
 
 export function page<Row, Item = Row>({ items, next }: Page<Row>, view: View<Row, Item> = same as never) {
   return { items: items.map(view), next_cursor: next };
 }
 
+type NamedQuery = Partial<Record<"workflow" | "queue" | "reason" | "cursor", string>>;
+
 /**
- * Refuses an empty list for an unknown name, because a caller who misspells the name would conclude that no items exist. A list with rows
- * is returned, because rows of removed names remain. Every page after the first page is returned too. Errors: `invalid_payload`, with the
- * name that was probably meant.
+ * Returns a page, but refuses an empty first page for an unknown name: a caller who misspells the name would conclude that no items exist.
+ * Rows of removed names remain. Errors: `invalid_payload`, with the name that was probably meant.
  */
-export function refuseUnknownNames(
-  {
-    catalog,
-    context,
-    query,
-  }: Pick<Asked, "catalog" | "context"> & { query: Partial<Record<"workflow" | "queue" | "reason" | "cursor", string>> },
-  { items, next }: Page<unknown>,
-): void {
-  if (items.length > 0 || next !== null || query.cursor !== undefined) return;
+export function refuseUnknownNames<Found extends Page<unknown>>(
+  { catalog, context, query }: Pick<Asked, "catalog" | "context"> & { query: NamedQuery },
+  found: Found,
+): Found {
+  if (found.items.length > 0 || found.next !== null || query.cursor !== undefined) return found;
   const known = {
     workflow: catalog.workflows.map(({ name }) => name),
     queue: catalog.consumers.map(({ queue }) => queue.name),
@@ -115,4 +112,5 @@ export function refuseUnknownNames(
     return name === undefined || names.includes(name) ? [] : [unknownName(filter, name, names)];
   });
   if (issues.length > 0) throw invalidRequest(issues);
+  return found;
 }

@@ -56,7 +56,7 @@ export function invalidRequest(issues: Issue[]): MillraceError {
   return new MillraceError("invalid_payload", said, { issues });
 }
 
-/** The `type` of a problem document, which is a relative URI (RFC 9457), so that the URI resolves to this deployment. */
+/** A relative URI (RFC 9457) resolves to this deployment. */
 function typeOf(code: string): string {
   return `${PROBLEMS_PATH}#${code}`;
 }
@@ -86,10 +86,7 @@ export function answerProblem(error: unknown, context: Context<HttpEnv>): Respon
   return answerFailure(error, problem, context, { type: "application/problem+json", body: problem });
 }
 
-/**
- * Responds to an error in a given format. Errors with a status of 500 or higher are logged with code and message. A bug is also logged with
- * the frames of its stack.
- */
+/** Responds in a given format. Logs an error with a status of 500 or higher, and the stack frames of a bug. */
 export function answerFailure(
   error: unknown,
   problem: Answered,
@@ -116,7 +113,6 @@ function framesOf(error: unknown): string[] {
 
 const FRAME = /^ {4}at ([^\n]+:\d+:\d+\)?)$/gm;
 
-/** The headers of a 429 response, as documented. */
 export const LIMIT_HEADER_COMPONENTS = {
   "Retry-After": { description: "Seconds to wait before the same request is sent again.", schema: { type: "integer" } },
   RateLimit: {
@@ -135,10 +131,7 @@ const LIMIT_HEADERS = Object.fromEntries(
 
 const content = { "application/problem+json": { schema: ProblemSchema } };
 
-/**
- * Documents the problems of a route by status, from their codes in `table`. Adds the problems that every route can return: `rate_limited`,
- * `unavailable`, `invariant`, and `invalid_payload` for unknown parameters under /v1.
- */
+/** Documents the problems of a route by status. Adds those of every route. Under /v1, unknown parameters are `invalid_payload`. */
 export function answersOfProblems(path: string, codes: readonly string[], table: Problems) {
   const all = new Set([...codes, ...(path.startsWith("/v1/") ? ["invalid_payload"] : []), "rate_limited", "unavailable", "invariant"]);
   const byStatus = Map.groupBy(all, (code) => table[code]?.status ?? 500);
@@ -171,7 +164,7 @@ function unnamedCode(error: unknown): keyof typeof UNNAMED {
   return isTransient(error) || databaseTrouble ? "unavailable" : "invariant";
 }
 
-/** The code and the message of an error that has a known code. Errors from a Durable Object are plain errors with a code. */
+/** Undefined for an error without a known code. Errors from a Durable Object are plain errors with a code. */
 function namedBy(error: unknown, problems: Problems): { code: string; message: string } | undefined {
   const code = error instanceof HttpRefusal ? error.code : codeOf(error);
   return error instanceof Error && code !== undefined && Object.hasOwn(problems, code) ? { code, message: error.message } : undefined;
@@ -194,7 +187,7 @@ export interface Failures {
   readonly answer: AnswerFailure;
 }
 
-/** Responds to a failure in the format of the router that owns the path. Without such a router, responds with problem details. */
+/** Responds in the format of the router that owns the path, by default with problem details. */
 export function answererOf(routers: readonly { failures?: Failures }[]): AnswerFailure {
   const own = routers.flatMap(({ failures }) => failures ?? []);
   return (error, context) => {

@@ -8,7 +8,6 @@ import { auditDone } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
 import type { Asked } from "./operation.ts";
 
-/** The query parameter with which a caller asks for sensitive fields. */
 export const revealQuery = {
   reveal: z
     .enum(["true", "false"])
@@ -21,9 +20,8 @@ const MINUTE_MS = 60_000;
 type Asking = Pick<Asked, "env" | "by" | "catalog" | "context">;
 
 /**
- * The redaction of a view. Hides the fields that definitions mark as sensitive, unless the caller reveals these fields. A reveal is audited
- * before the response, once per token, path and minute. Call this function only after the data was found, because a request that gets a 404
- * must not be audited as a reveal. Errors: `forbidden` without the scope `reveal`.
+ * The redaction of a view. A reveal is audited once per token, path and minute. Call this function only after the data was found, because
+ * a request that gets a 404 must not be audited as a reveal. Errors: `forbidden` without the scope `reveal`.
  */
 export async function redactionFor(asked: Asking): Promise<Redaction> {
   if (!asksToReveal(asked)) return redactionOf(asked.catalog);

@@ -14,14 +14,13 @@ const PER_ADDRESS = 200;
 
 /** This isolate's share of the request limits that the engine counts. */
 const leases = new Leases();
-/** Refused addresses, each with the time when its refusal ends, oldest first. */
+/** When the refusal of an address ends, oldest first. */
 const refusedUntil = new Map<string, number>();
 const MOST_REFUSED = 10_000;
 
 /**
- * Limits requests per address to public routes, before any access to D1 or R2. Each first path segment has its own count, so that readers
- * of pages do not use up the limit of /healthz. Paths below `knowing` are not limited, because their routes authenticate callers by a token
- * or a signature. Errors: `rate_limited`.
+ * Limits requests per address before any access to D1 or R2, except for paths below `knowing`, whose routes authenticate callers. Each
+ * first path segment has its own count, so that readers of pages do not use up the limit of /healthz. Errors: `rate_limited`.
  */
 export function limitStrangers(knowing: readonly string[]): (asked: Asked) => Promise<void> {
   return async (asked) => {
@@ -30,10 +29,7 @@ export function limitStrangers(knowing: readonly string[]): (asked: Asked) => Pr
   };
 }
 
-/**
- * Counts a costly operation for the address of its request, if the address is known. Uses the platform's binding if the binding exists,
- * otherwise the engine's counter. Errors: `rate_limited`.
- */
+/** Counts a costly operation for its address, by the platform's binding if it exists. Errors: `rate_limited`. */
 export async function countStranger({ env, req }: Asked, what: string): Promise<void> {
   const address = req.header("cf-connecting-ip");
   if (address === undefined) return;
@@ -49,10 +45,7 @@ export async function countStranger({ env, req }: Asked, what: string): Promise<
   throw addressRefusal(env, waitMs);
 }
 
-/**
- * Refuses an address that this isolate knows to be over its limit. The function does not count the request: it is for routes that count
- * only refusals. Errors: `rate_limited`.
- */
+/** Refuses an address that is over its limit. Does not count: it is for routes that count only refusals. Errors: `rate_limited`. */
 export function refuseCountedStranger({ env, req }: Asked, what: string): void {
   const address = req.header("cf-connecting-ip");
   if (address === undefined) return;
@@ -73,8 +66,8 @@ export function refuseCounted({ env, req }: Asked): void {
 }
 
 /**
- * Counts a request for the first token of its token's chain, so that all descendants share the limit. Returns the headers that report the
- * remainder, as far as this isolate knows the remainder. Errors: `rate_limited`.
+ * Counts a request for the first token of its token's chain, so that all descendants share the limit. Returns headers with the remainder,
+ * if this isolate knows it. Errors: `rate_limited`.
  */
 export async function countToken({ env, var: { caller } }: Context<HttpEnv>): Promise<Record<string, string>> {
   const window = windowOf(env.REQUESTS_PER_TOKEN, PER_TOKEN);

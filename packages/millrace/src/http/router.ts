@@ -15,16 +15,13 @@ interface Answer {
   readonly content?: Content;
 }
 
-/** A route of the OpenAPI document. The schemas of `request` also parse the route's parameters. The route's handler reads the body. */
+/** The schemas of `request` also parse the route's parameters. The handler reads the body. */
 export interface Route {
   readonly method: "get" | "post" | "put" | "patch" | "delete";
   /** The path, with names in braces: `/v1/instances/{id}`. */
   readonly path: string;
   readonly operationId: string;
-  /**
-   * The noun and the verb of the route on the command line: `schedules pause`. The OpenAPI document contains the noun and the verb as
-   * `x-command`.
-   */
+  /** The noun and the verb on the command line, `x-command` in the OpenAPI document: `schedules pause`. */
   readonly command?: string;
   readonly summary: string;
   readonly description?: string;
@@ -56,7 +53,6 @@ export interface Operation<Schema = unknown> {
   readonly schema?: Schema;
 }
 
-/** Documents a successful JSON response. */
 export function answers<Schema extends z.ZodType>(description: string, schema: Schema) {
   return { description, content: { "application/json": { schema } } };
 }
@@ -97,7 +93,6 @@ export class Routes<E extends Env = Env> extends Hono<E> {
   }
 }
 
-/** A function that parses the query, the path and the headers of a request, in this order. */
 function readerOf({ method, path, security, request = {} }: Route): (asked: HonoRequest) => void {
   const { params, headers } = request;
   // A request with a misspelt filter would return an unfiltered list. Public pages accept further parameters.
@@ -122,7 +117,7 @@ function parse(asked: HonoRequest, where: "query" | "param" | "header", schema: 
   asked.addValidatedData(where, read.data);
 }
 
-/** A query parameter that is sent once is a string. A query parameter that is sent twice is a list, which the schemas refuse. */
+/** A query parameter that is sent twice is a list, which the schemas refuse. */
 function sentOnce(queries: Record<string, string[]>): object {
   return Object.fromEntries(Object.entries(queries).map(([name, values]) => [name, values.length === 1 ? values[0] : values]));
 }
@@ -131,9 +126,7 @@ function saidOnce(issue: Issue): Issue {
   return issue.message.endsWith(", not array") ? { ...issue, message: "occurs more than once: send it once" } : issue;
 }
 
-/**
- * Refuses a URL that contains NUL, and a URL that is not percent-encoded UTF-8. A URL in another encoding could be read as a different URL.
- */
+/** Refuses a URL with NUL, or in an encoding other than percent-encoded UTF-8, which could be read as a different URL. */
 function refuseUnreadable(url: string): void {
   if (!/[%?]/.test(url)) return;
   const { pathname, search } = new URL(url);
@@ -143,7 +136,7 @@ function refuseUnreadable(url: string): void {
 
 const NOT_ENCODED = "is not percent-encoded UTF-8: send the character % itself as %25";
 
-/** Checks the query of a URL before decoding, because decoding replaces invalid bytes. */
+/** Checks the query before decoding, because decoding replaces invalid bytes. */
 function unreadableValues(search: string): Issue[] {
   return search
     .slice(1)

@@ -5,30 +5,23 @@ import { HttpRefusal } from "./problem.ts";
 import { countStranger, refuseCountedStranger } from "./request-limits.ts";
 import { isSigned, mayBeSigned, type WebhookScheme } from "./webhook-schemes.ts";
 
-/**
- * Time limit for reading the body of a webhook. Slack waits three seconds for the whole answer, HubSpot five seconds, and Stripe and GitHub
- * at least ten seconds.
- */
+/** Time to read the body. Slack waits 3 s for the whole answer, HubSpot 5 s, and Stripe and GitHub at least 10 s. */
 const WITHIN_MS = 5000;
 const DEFAULT_MAX_BYTES = 1024 * 1024;
 
 interface SignedBody {
-  /** The name of the webhook's sender. Refused requests of each sender are counted per address. */
+  /** The sender. Its refused requests are counted per address. */
   readonly name: string;
   readonly scheme: Pick<WebhookScheme, "read">;
-  /**
-   * Returns the deployment's keys for this sender. One valid signature with one of these keys is sufficient. `signedText` throws the errors
-   * of this function.
-   */
+  /** Returns the deployment's keys for this sender, of which one must match. `signedText` throws the errors of this function. */
   keys(): readonly Uint8Array[];
   /** Maximum size of the body in bytes. Default: 1 MiB. */
   readonly maxBytes?: number | undefined;
 }
 
 /**
- * The body of a signed request. The body is read only if the headers are valid, so that unsigned requests use no memory. Errors:
- * `signature_invalid`, `payload_too_large`, `invalid_json` for a body that is not UTF-8, `rate_limited` for an address with many
- * refusals.
+ * The body of a signed request, which is read only if the headers are valid, so that unsigned requests use no memory. Errors:
+ * `signature_invalid`, `payload_too_large`, `invalid_json`, `rate_limited` for an address with many refusals.
  */
 export async function signedText(
   context: Pick<Context<HttpEnv>, "env" | "req">,

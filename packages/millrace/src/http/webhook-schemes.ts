@@ -1,8 +1,8 @@
 /** The signatures of a webhook request, read from the headers alone. */
 export interface SignedRequest {
-  /** HMAC-SHA256 values. One valid signature is sufficient, because a sender sends several signatures while it rotates its secret. */
+  /** HMAC-SHA256 values, of which one must match: a sender sends several while it rotates its secret. */
   readonly signatures: readonly Uint8Array[];
-  /** Returns the text that the sender signed, computed from the body. */
+  /** The text that the sender signed. */
   text(body: string): string;
   /** The time of the signature in seconds. Undefined for a scheme that signs no time. */
   readonly at?: number;
@@ -14,13 +14,13 @@ export interface WebhookScheme {
   readonly header: string;
   /** Reads the signatures of a request. A missing or malformed header gives no signatures. */
   read(request: Request): SignedRequest;
-  /** Converts a secret to the bytes of its key. Default: the secret's UTF-8 bytes. */
+  /** The bytes of a secret's key. Default: its UTF-8 bytes. */
   key?(secret: string): Uint8Array;
   /** Returns the sender's id of a verified webhook, and the webhook's type. */
   nameOf(body: unknown, headers: Headers): { id: unknown; type: unknown };
   /** The answer to a request that only tests the address; undefined for every other request. */
   greet?(body: unknown, headers: Headers): string | undefined;
-  /** True for a sender that shows the answer to its user. Such a sender gets an empty answer. */
+  /** True for a sender that shows the answer to its user, and so gets an empty answer. */
   readonly isSilent?: boolean;
 }
 
@@ -39,9 +39,7 @@ export const stripe: WebhookScheme = {
   },
 };
 
-/**
- * GitHub's scheme: the header `X-Hub-Signature-256` contains an HMAC in hex over the body alone. The webhook's id is `X-GitHub-Delivery`.
- */
+/** GitHub's scheme: `X-Hub-Signature-256` contains an HMAC in hex over the body alone. The webhook's id is `X-GitHub-Delivery`. */
 export const github: WebhookScheme = {
   header: "X-Hub-Signature-256",
   read({ headers }) {
@@ -51,10 +49,7 @@ export const github: WebhookScheme = {
   greet: (_, headers) => (headers.get("x-github-event") === "ping" ? "pong" : undefined),
 };
 
-/**
- * Slack's scheme: the header `X-Slack-Signature` contains an HMAC in hex over version, time and body. The webhook's id is `event_id`, or
- * `trigger_id` for commands and actions.
- */
+/** Slack's scheme: an HMAC in hex over version, time and body. The webhook's id is `event_id`, or `trigger_id` for commands and actions. */
 export const slack: WebhookScheme = {
   header: "X-Slack-Signature",
   read({ headers }) {
@@ -73,10 +68,7 @@ export const slack: WebhookScheme = {
   isSilent: true,
 };
 
-/**
- * The scheme of Standard Webhooks with a symmetric secret (`whsec_`, `v1`). The scheme also reads the headers of Svix. The webhook's id is
- * `webhook-id`.
- */
+/** The scheme of Standard Webhooks with a symmetric secret (`whsec_`, `v1`), also with the headers of Svix. Its id is `webhook-id`. */
 export const standardWebhooks: WebhookScheme = {
   header: "webhook-signature",
   read({ headers }) {
@@ -103,13 +95,13 @@ const TOLERANCE_SECONDS = 300;
 /** Maximum number of compared signatures of a request, because each is compared with each secret, over the whole body. */
 const MOST_SIGNATURES = 10;
 
-/** True if a signature is present and its time is within five minutes of now. These checks are possible before the body is read. */
+/** The checks that are possible before the body is read. */
 export function mayBeSigned({ signatures, at }: SignedRequest): boolean {
   const isRecent = at === undefined || Math.abs(Date.now() / 1000 - at) <= TOLERANCE_SECONDS;
   return isRecent && signatures.length > 0 && signatures.length <= MOST_SIGNATURES;
 }
 
-/** True if one of the signatures was made with one of the keys. WebCrypto compares in constant time. */
+/** WebCrypto compares in constant time. */
 export async function isSigned({ signatures, text }: SignedRequest, body: string, keys: readonly Uint8Array[]): Promise<boolean> {
   const signed = new TextEncoder().encode(text(body));
   for (const bytes of keys) {
@@ -131,7 +123,7 @@ function bytesOf(text: string, encoding: "base64" | "hex"): Uint8Array {
   return new Uint8Array(Buffer.from(text, encoding));
 }
 
-/** Parses a time in whole seconds. Returns NaN for an invalid string, so that the check of the time refuses the signature. */
+/** NaN for an invalid time, so that its check refuses the signature. */
 function seconds(text: string): number {
   return /^\d{1,12}$/.test(text) ? Number(text) : Number.NaN;
 }

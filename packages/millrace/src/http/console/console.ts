@@ -8,7 +8,7 @@ import { script, style } from "./built.js";
 const CONSOLE_PATH = "/console";
 const ASSETS = `${CONSOLE_PATH}/assets/`;
 
-/** The console's page and files, which need no token, because they contain no data. Each screen has a URL with the same page. */
+/** The page and files need no token, because they contain no data. Each screen has a URL with the same page. */
 export function consolePage(): Hono<HttpEnv> {
   const routes = new Hono<HttpEnv>();
   routes.get(`${ASSETS}*`, answerAsset);
@@ -39,10 +39,7 @@ function answerAsset(context: Context<HttpEnv>): Response {
   return context.body(text, 200);
 }
 
-/**
- * An empty page that runs one script and may call only this API. The page's policy forbids HTML from strings and requests to other
- * origins.
- */
+/** An empty page that runs one script. Its policy forbids HTML from strings and requests to other origins. */
 function answerShell(context: Context<HttpEnv>) {
   const nonce = randomBytes(16).toString("base64");
   context.header(
