@@ -4,6 +4,15 @@ import { type Hide, shownCode } from "./hide.ts";
 /** A time of the API in ISO 8601. A column has milliseconds since 1970. */
 export const timestamp = z.iso.datetime().meta({ example: "2026-10-01T09:30:00.000Z" });
 
+/** The schema of an object that the OpenAPI document has under its name. */
+export function component<Shape extends z.ZodRawShape>(id: string, shape: Shape) {
+  return z.object(shape).meta({ id });
+}
+
+export function listOf<Shape extends z.ZodRawShape>(shape: Shape) {
+  return z.array(z.object(shape));
+}
+
 export function iso(at: number): string {
   return new Date(at).toISOString();
 }

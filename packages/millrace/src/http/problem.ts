@@ -4,6 +4,7 @@ import * as z from "zod";
 import { firstOf } from "../contract/envelope.ts";
 import { codeOf, type Issue, MillraceError, messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
+import { component } from "../contract/row.ts";
 import { beginning } from "../contract/text.ts";
 import { isTransient } from "../store/d1/trouble.ts";
 import type { HttpEnv } from "./env.ts";
@@ -21,22 +22,20 @@ const IssueSchema = z.object({
   message: z.string(),
 });
 
-export const ProblemSchema = z
-  .object({
-    type: z
-      .string()
-      .meta({ description: "A URI reference to the explanation of the code in this deployment.", example: typeOf("invalid_payload") }),
-    title: z.string(),
-    status: z.int(),
-    detail: z.string().describe("The problem and the next step."),
-    code: z.string(),
-    retryable: z.boolean().describe("True when the same request may succeed later."),
-    issues: z.array(IssueSchema).optional(),
-    did_you_mean: z.string().optional(),
-    from: z.string().optional().describe("For `invalid_transition`: the current state."),
-    to: z.string().optional(),
-  })
-  .meta({ id: "Problem" });
+export const ProblemSchema = component("Problem", {
+  type: z
+    .string()
+    .meta({ description: "A URI reference to the explanation of the code in this deployment.", example: typeOf("invalid_payload") }),
+  title: z.string(),
+  status: z.int(),
+  detail: z.string().describe("The problem and the next step."),
+  code: z.string(),
+  retryable: z.boolean().describe("True when the same request may succeed later."),
+  issues: z.array(IssueSchema).optional(),
+  did_you_mean: z.string().optional(),
+  from: z.string().optional().describe("For `invalid_transition`: the current state."),
+  to: z.string().optional(),
+});
 
 type Answered = z.infer<typeof ProblemSchema>;
 

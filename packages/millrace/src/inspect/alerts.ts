@@ -3,7 +3,7 @@ import type { AlertVars } from "../alerts/channels.ts";
 import { alertsTenant, SEND_ALERT } from "../alerts/notice.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { inCell } from "../contract/cells.ts";
-import { iso, timestamp } from "../contract/row.ts";
+import { component, iso, timestamp } from "../contract/row.ts";
 import { andEquals, fragment, now, type Statement, sql } from "../contract/sql.ts";
 import type { Failure } from "../replay/failure.ts";
 import { ALERT_STATES, SEVERITIES } from "../store/alerts.ts";
@@ -15,16 +15,14 @@ import { INSTANCE_STATUSES, type InstanceStatus, UNDER_WAY } from "../store/inst
 import { historyOf } from "./history.ts";
 
 /** The delivery of a notice to an external address. The state of a delivery is the state of the instance that sends the notice. */
-export const Delivery = z
-  .object({
-    instance_id: z.string(),
-    status: z
-      .enum(INSTANCE_STATUSES)
-      .describe("The status of the sending instance: `complete` after acceptance, `errored` after the last failed attempt."),
-    attempts: z.int().nullable().describe("Failed attempts so far; null if only the platform has the number."),
-    last_error: z.string().nullable().describe("The answer to the last failed attempt; null if unknown."),
-  })
-  .meta({ id: "NoticeDelivery" });
+export const Delivery = component("NoticeDelivery", {
+  instance_id: z.string(),
+  status: z
+    .enum(INSTANCE_STATUSES)
+    .describe("The status of the sending instance: `complete` after acceptance, `errored` after the last failed attempt."),
+  attempts: z.int().nullable().describe("Failed attempts so far; null if only the platform has the number."),
+  last_error: z.string().nullable().describe("The answer to the last failed attempt; null if unknown."),
+});
 export type Delivery = z.infer<typeof Delivery>;
 
 export interface DeliveryRow {
@@ -56,28 +54,26 @@ export async function deliveryOf(env: EngineEnv, workflow: string, row: Delivery
   };
 }
 
-export const AlertRow = z
-  .object({
-    id: z.string(),
-    rule: z.string(),
-    state: z.enum(ALERT_STATES).describe("`pending`: observed, but not yet for the duration of its rule."),
-    severity: z.enum(SEVERITIES),
-    labels: z.record(z.string(), z.string()).describe("The labels of the group, such as a queue."),
-    value: z.number().describe("The last observed value, updated once a minute."),
-    count: z.int().nullable().describe("The number of occurrences; null for a rule about a current value."),
-    examples: z.array(z.string()).describe("Up to three ids of instances or dead letters."),
-    since: timestamp,
-    last_at: timestamp.describe("When the alert's value was last observed."),
-    fired_at: timestamp.nullable(),
-    notice_at: timestamp.nullable().describe("When the alert's last notification was created, even if no channel is set."),
-    notified_at: timestamp.nullable().describe("When all channels had accepted the last notification; null until then."),
-    delivery: Delivery.nullable().describe(
-      "The delivery of the last notification; null if no channel is set, and before the delivery starts.",
-    ),
-    resolved_at: timestamp.nullable(),
-    muted: z.object({ until: timestamp, reason: z.string() }).nullable(),
-  })
-  .meta({ id: "Alert" });
+export const AlertRow = component("Alert", {
+  id: z.string(),
+  rule: z.string(),
+  state: z.enum(ALERT_STATES).describe("`pending`: observed, but not yet for the duration of its rule."),
+  severity: z.enum(SEVERITIES),
+  labels: z.record(z.string(), z.string()).describe("The labels of the group, such as a queue."),
+  value: z.number().describe("The last observed value, updated once a minute."),
+  count: z.int().nullable().describe("The number of occurrences; null for a rule about a current value."),
+  examples: z.array(z.string()).describe("Up to three ids of instances or dead letters."),
+  since: timestamp,
+  last_at: timestamp.describe("When the alert's value was last observed."),
+  fired_at: timestamp.nullable(),
+  notice_at: timestamp.nullable().describe("When the alert's last notification was created, even if no channel is set."),
+  notified_at: timestamp.nullable().describe("When all channels had accepted the last notification; null until then."),
+  delivery: Delivery.nullable().describe(
+    "The delivery of the last notification; null if no channel is set, and before the delivery starts.",
+  ),
+  resolved_at: timestamp.nullable(),
+  muted: z.object({ until: timestamp, reason: z.string() }).nullable(),
+});
 export type AlertRow = z.infer<typeof AlertRow>;
 
 export const AlertFilter = z.object({ state: z.enum(ALERT_STATES).optional(), rule: z.string().min(1).max(64).optional() });

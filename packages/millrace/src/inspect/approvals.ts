@@ -2,7 +2,7 @@ import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { KNOWN_NAMES } from "../contract/known-fields.ts";
-import { redacted, rowOf, timestamp } from "../contract/row.ts";
+import { component, redacted, rowOf, timestamp } from "../contract/row.ts";
 import { among, andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { askerOf } from "../signals/approval.ts";
 import type { Operator } from "../store/actions.ts";
@@ -13,32 +13,30 @@ import { query } from "../store/d1/retry.ts";
 
 const STATES = ["pending", "approved", "rejected"] as const;
 
-export const ApprovalRow = z
-  .object({
-    id: z.string(),
-    instance_id: z.string(),
-    workflow: z.string(),
-    step: z.string(),
-    question: z.string().meta({ description: "The question. Plain text: never render it as HTML.", ...redacted }),
-    details: z
-      .record(z.string(), z.unknown())
-      .nullable()
-      .meta({ description: "Details for the decision.", ...redacted }),
-    state: z.enum(STATES),
-    ended_as: z
-      .string()
-      .nullable()
-      .describe(
-        "For a pending question that can no longer be answered: the status of its instance, such as `terminated`. Otherwise null. `?state=pending` omits such questions.",
-      ),
-    otherwise: z.enum(["approve", "reject"]).describe("The decision if no answer arrives before `due_at`."),
-    due_at: timestamp,
-    decided_by: z.string().nullable().describe("The actor who answered; null without an answer."),
-    reason: z.string().nullable(),
-    asked_at: timestamp,
-    decided_at: timestamp.nullable(),
-  })
-  .meta({ id: "Approval" });
+export const ApprovalRow = component("Approval", {
+  id: z.string(),
+  instance_id: z.string(),
+  workflow: z.string(),
+  step: z.string(),
+  question: z.string().meta({ description: "The question. Plain text: never render it as HTML.", ...redacted }),
+  details: z
+    .record(z.string(), z.unknown())
+    .nullable()
+    .meta({ description: "Details for the decision.", ...redacted }),
+  state: z.enum(STATES),
+  ended_as: z
+    .string()
+    .nullable()
+    .describe(
+      "For a pending question that can no longer be answered: the status of its instance, such as `terminated`. Otherwise null. `?state=pending` omits such questions.",
+    ),
+  otherwise: z.enum(["approve", "reject"]).describe("The decision if no answer arrives before `due_at`."),
+  due_at: timestamp,
+  decided_by: z.string().nullable().describe("The actor who answered; null without an answer."),
+  reason: z.string().nullable(),
+  asked_at: timestamp,
+  decided_at: timestamp.nullable(),
+});
 export type ApprovalRow = z.infer<typeof ApprovalRow>;
 
 export const ApprovalFilter = z.object({

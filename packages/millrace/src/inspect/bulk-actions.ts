@@ -2,7 +2,7 @@ import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { parseEntryKey } from "../contract/ids.ts";
-import { redacted, rowOf, timestamp } from "../contract/row.ts";
+import { component, redacted, rowOf, timestamp } from "../contract/row.ts";
 import { fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { bulkActionId, type Operator } from "../store/actions.ts";
@@ -59,27 +59,25 @@ const StoredBulk = BulkAction.extend({
 });
 export type StoredBulk = z.infer<typeof StoredBulk>;
 
-export const BulkItem = z
-  .object({
-    n: z.int().describe("The position, starting at 0."),
-    target: z.string().describe("The id of the instance, dead letter or delivery, or the key of the effect."),
-    instance_id: z.string().nullable().describe("The instance of an effect; null for other items."),
-    about: z
-      .string()
-      .nullable()
-      .describe(
-        "A readable name: workflow and subject of an instance, for an effect with its step in front; type and key of a dead letter. Null for other items and for removed ones.",
-      ),
-    result: z.enum(BULK_RESULTS),
-    code: z.string().nullable(),
-    why: z
-      .string()
-      .nullable()
-      .meta({ description: "The reason why the item was skipped or failed, and the next step.", ...redacted }),
-    action_id: z.string().describe("The id of the action in the audit."),
-    at: timestamp,
-  })
-  .meta({ id: "BulkItem" });
+export const BulkItem = component("BulkItem", {
+  n: z.int().describe("The position, starting at 0."),
+  target: z.string().describe("The id of the instance, dead letter or delivery, or the key of the effect."),
+  instance_id: z.string().nullable().describe("The instance of an effect; null for other items."),
+  about: z
+    .string()
+    .nullable()
+    .describe(
+      "A readable name: workflow and subject of an instance, for an effect with its step in front; type and key of a dead letter. Null for other items and for removed ones.",
+    ),
+  result: z.enum(BULK_RESULTS),
+  code: z.string().nullable(),
+  why: z
+    .string()
+    .nullable()
+    .meta({ description: "The reason why the item was skipped or failed, and the next step.", ...redacted }),
+  action_id: z.string().describe("The id of the action in the audit."),
+  at: timestamp,
+});
 
 export const BulkFilter = z.object({ state: z.enum(STATES).optional() });
 

@@ -3,7 +3,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { normalized, stepOf } from "../contract/cause.ts";
 import { type HideOf, hideNothing, shownCode } from "../contract/hide.ts";
 import { KNOWN_NAMES } from "../contract/known-fields.ts";
-import { redacted, timestamp } from "../contract/row.ts";
+import { component, redacted, timestamp } from "../contract/row.ts";
 import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import type { Operator } from "../store/actions.ts";
 import { positionBy, rowPage } from "../store/d1/named.ts";
@@ -27,14 +27,10 @@ const common = {
 };
 const newest = z.string().nullable().describe("The newest.");
 
-export const LetterCause = z
-  .object({ ...common, queue: z.string(), reason: z.string(), dead_letter_id: newest })
-  .meta({ id: "DeadLetterCause" });
+export const LetterCause = component("DeadLetterCause", { ...common, queue: z.string(), reason: z.string(), dead_letter_id: newest });
 export type LetterCause = z.infer<typeof LetterCause>;
 
-export const InstanceCause = z
-  .object({ ...common, workflow: z.string(), code: z.string(), instance_id: newest })
-  .meta({ id: "InstanceCause" });
+export const InstanceCause = component("InstanceCause", { ...common, workflow: z.string(), code: z.string(), instance_id: newest });
 export type InstanceCause = z.infer<typeof InstanceCause>;
 
 export const LetterCauseFilter = DeadLetterFilter.pick({ queue: true, reason: true, type: true });

@@ -6,7 +6,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { type HideOf, hideAll, hideNothing } from "../contract/hide.ts";
 import { parseEntryKey } from "../contract/ids.ts";
 import { KNOWN_NAMES } from "../contract/known-fields.ts";
-import { redacted, redactedCode, timestamp } from "../contract/row.ts";
+import { component, redacted, redactedCode, timestamp } from "../contract/row.ts";
 import { among, andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { positionBy, rowPage, selectRows } from "../store/d1/named.ts";
@@ -18,48 +18,46 @@ import { REVEALED, type Redaction } from "./redaction.ts";
 const STATES = ["open", "replayed", "skipped"] as const;
 const hiddenText = z.string().meta(redacted);
 
-export const DeadLetterRow = z
-  .object({
-    id: z.string(),
-    queue: z.string(),
-    message_type: z.string().nullable(),
-    idempotency_key: z.string().nullable(),
-    correlation_id: z.string().nullable(),
-    instance_id: z.string().nullable(),
-    reason: z.string().meta({ description: "The code of the error, or `exhausted` after the last attempt.", ...redactedCode }),
-    error: z.string().nullable().meta(redacted),
-    issues: z.array(z.object({ path: hiddenText, message: hiddenText })).nullable(),
-    step: z
-      .string()
-      .nullable()
-      .meta({ description: "The failed step, if the error names one.", ...redacted }),
-    upstream_status: z.int().nullable().describe("The HTTP status of an upstream in the last attempt, if any."),
-    cause: z
-      .string()
-      .nullable()
-      .describe("The id of its cause in `/v1/dead-letters/causes`; null for a dead letter captured before causes existed."),
-    attempts: z.int(),
-    first_at: timestamp.describe("When the message was sent."),
-    first_attempt_at: timestamp.nullable().describe("When the first attempt failed; null if that was not recorded."),
-    last_attempt_at: timestamp.nullable().describe("When the attempt with this error failed."),
-    captured_at: timestamp,
-    state: z.enum(STATES),
-    escalation: z.object({ by: z.string(), at: timestamp, note: z.string() }).nullable().describe("The escalation: actor, time and note."),
-    repair: z
-      .object({
-        name: z.string(),
-        outcome: z.enum(["sent", "refused", "failed"]),
-        at: timestamp,
-        changed: z.array(hiddenText).describe("The changed fields as dotted paths, at most 20."),
-        error: z
-          .string()
-          .nullable()
-          .meta({ description: "Why the repair failed; null if it succeeded.", ...redacted }),
-      })
-      .nullable()
-      .describe("The automatic repair that was tried on the dead letter."),
-  })
-  .meta({ id: "DeadLetter" });
+export const DeadLetterRow = component("DeadLetter", {
+  id: z.string(),
+  queue: z.string(),
+  message_type: z.string().nullable(),
+  idempotency_key: z.string().nullable(),
+  correlation_id: z.string().nullable(),
+  instance_id: z.string().nullable(),
+  reason: z.string().meta({ description: "The code of the error, or `exhausted` after the last attempt.", ...redactedCode }),
+  error: z.string().nullable().meta(redacted),
+  issues: z.array(z.object({ path: hiddenText, message: hiddenText })).nullable(),
+  step: z
+    .string()
+    .nullable()
+    .meta({ description: "The failed step, if the error names one.", ...redacted }),
+  upstream_status: z.int().nullable().describe("The HTTP status of an upstream in the last attempt, if any."),
+  cause: z
+    .string()
+    .nullable()
+    .describe("The id of its cause in `/v1/dead-letters/causes`; null for a dead letter captured before causes existed."),
+  attempts: z.int(),
+  first_at: timestamp.describe("When the message was sent."),
+  first_attempt_at: timestamp.nullable().describe("When the first attempt failed; null if that was not recorded."),
+  last_attempt_at: timestamp.nullable().describe("When the attempt with this error failed."),
+  captured_at: timestamp,
+  state: z.enum(STATES),
+  escalation: z.object({ by: z.string(), at: timestamp, note: z.string() }).nullable().describe("The escalation: actor, time and note."),
+  repair: z
+    .object({
+      name: z.string(),
+      outcome: z.enum(["sent", "refused", "failed"]),
+      at: timestamp,
+      changed: z.array(hiddenText).describe("The changed fields as dotted paths, at most 20."),
+      error: z
+        .string()
+        .nullable()
+        .meta({ description: "Why the repair failed; null if it succeeded.", ...redacted }),
+    })
+    .nullable()
+    .describe("The automatic repair that was tried on the dead letter."),
+});
 export type DeadLetterRow = z.infer<typeof DeadLetterRow>;
 
 export const FullDeadLetter = DeadLetterRow.extend({
@@ -221,9 +219,7 @@ async function hidesOfLetters(env: EngineEnv, by: DeadLetterReader, redaction: R
   return new Map(rows.map(({ id, queue, body }) => [id, redaction.letter(queue, body === null ? undefined : JSON.parse(body)).hide]));
 }
 
-export const LettersOfType = z
-  .object({ queue: z.string(), type: z.string(), captured: z.int(), open: z.int() })
-  .meta({ id: "DeadLettersOfType" });
+export const LettersOfType = component("DeadLettersOfType", { queue: z.string(), type: z.string(), captured: z.int(), open: z.int() });
 type LettersOfType = z.infer<typeof LettersOfType>;
 
 /**

@@ -2,7 +2,7 @@ import * as z from "zod";
 import type { Asker } from "../access/may-ask.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { readCells } from "../contract/cells.ts";
-import { timestamp } from "../contract/row.ts";
+import { component, timestamp } from "../contract/row.ts";
 import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { rowPage } from "../store/d1/named.ts";
 import type { Page, PageRequest } from "../store/d1/paging.ts";
@@ -12,23 +12,21 @@ import { MAX_COUNTED } from "../store/health.ts";
 const STATES = ["suspected", "repairing", "open", "repaired", "gone"] as const;
 
 /** A conflict between two records. */
-export const DivergenceRow = z
-  .object({
-    kind: z.string().describe("The kind of conflict. See docs/reconciliation.md for the meaning and the fix of each kind."),
-    what: z.string().describe("The id of an instance, message, dead letter or action, or a digest of a named item."),
-    detail: z.string().describe("The conflicting values of both records."),
-    state: z
-      .enum(STATES)
-      .describe(
-        "`suspected`: observed once. `repairing`: just repaired. `open`: observed again, and an operator must act. `repaired`: repaired. `gone`: no longer observed.",
-      ),
-    first_seen_at: timestamp,
-    last_seen_at: timestamp,
-    times: z.int().describe("How many times checks observed the conflict."),
-    repairs: z.int().describe("How many times the conflict was repaired."),
-    ended_at: timestamp.nullable(),
-  })
-  .meta({ id: "Divergence" });
+export const DivergenceRow = component("Divergence", {
+  kind: z.string().describe("The kind of conflict. See docs/reconciliation.md for the meaning and the fix of each kind."),
+  what: z.string().describe("The id of an instance, message, dead letter or action, or a digest of a named item."),
+  detail: z.string().describe("The conflicting values of both records."),
+  state: z
+    .enum(STATES)
+    .describe(
+      "`suspected`: observed once. `repairing`: just repaired. `open`: observed again, and an operator must act. `repaired`: repaired. `gone`: no longer observed.",
+    ),
+  first_seen_at: timestamp,
+  last_seen_at: timestamp,
+  times: z.int().describe("How many times checks observed the conflict."),
+  repairs: z.int().describe("How many times the conflict was repaired."),
+  ended_at: timestamp.nullable(),
+});
 
 export const DivergenceFilter = z.object({ state: z.enum(STATES).default("open"), kind: z.string().min(1).max(100).optional() });
 

@@ -2,7 +2,7 @@ import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { type EntryKey, formatEntryKey, parseEntryKey } from "../contract/ids.ts";
 import { KNOWN_NAMES } from "../contract/known-fields.ts";
-import { redacted, rowOf, timestamp } from "../contract/row.ts";
+import { component, redacted, rowOf, timestamp } from "../contract/row.ts";
 import { andEquals, type Fragment, fragment, type Statement, sql } from "../contract/sql.ts";
 import { ShownFailure } from "../replay/failure.ts";
 import type { Operator } from "../store/actions.ts";
@@ -26,28 +26,26 @@ export const AnsweredEffect = z
       "The output of an effect that happened, although its rows were refused (see `error`). Send this `output` with `confirm` after deploying code with valid rows. Null for other effects.",
   });
 
-export const EffectRow = z
-  .object({
-    key: z.string().describe("The key of the effect in `POST /v1/effects/{key}/…`."),
-    instance_id: z.string(),
-    step: z.string(),
-    item: z.string().describe("Distinguishes parallel calls of one step; empty for a step that runs once."),
-    generation: z.int().describe("The generation of the effect; an operator increases it by requesting the effect again."),
-    class: z.enum(RECORDED_CLASSES),
-    state: z.enum(["claimed", "failed", "in_doubt", "confirmed", "done", "superseded"]),
-    skipped: z.boolean().describe("True for a step that an operator skipped: it did not run, and its output was given."),
-    epoch: z.int(),
-    input: z.unknown().meta({
-      description:
-        "The input of the effect, recorded only for the classes `lookup` and `once`. An input over 4 KB is cut: a string with the beginning of its JSON.",
-      ...redacted,
-    }),
-    ...AnsweredEffect.shape,
-    error: ShownFailure.nullable().meta(redacted),
-    answered: AnsweredEffect.nullable(),
-    updated_at: timestamp,
-  })
-  .meta({ id: "Effect" });
+export const EffectRow = component("Effect", {
+  key: z.string().describe("The key of the effect in `POST /v1/effects/{key}/…`."),
+  instance_id: z.string(),
+  step: z.string(),
+  item: z.string().describe("Distinguishes parallel calls of one step; empty for a step that runs once."),
+  generation: z.int().describe("The generation of the effect; an operator increases it by requesting the effect again."),
+  class: z.enum(RECORDED_CLASSES),
+  state: z.enum(["claimed", "failed", "in_doubt", "confirmed", "done", "superseded"]),
+  skipped: z.boolean().describe("True for a step that an operator skipped: it did not run, and its output was given."),
+  epoch: z.int(),
+  input: z.unknown().meta({
+    description:
+      "The input of the effect, recorded only for the classes `lookup` and `once`. An input over 4 KB is cut: a string with the beginning of its JSON.",
+    ...redacted,
+  }),
+  ...AnsweredEffect.shape,
+  error: ShownFailure.nullable().meta(redacted),
+  answered: AnsweredEffect.nullable(),
+  updated_at: timestamp,
+});
 export type EffectRow = z.infer<typeof EffectRow>;
 
 /** An effect that an operator must resolve, and the consequence of each resolution. */

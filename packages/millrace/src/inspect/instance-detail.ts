@@ -3,7 +3,7 @@ import { nameOfEnd } from "../callbacks/send-callback.ts";
 import { type EngineEnv, SEND_CALLBACK } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { instanceId, platformId } from "../contract/ids.ts";
-import { isoOrNull, redacted, timestamp } from "../contract/row.ts";
+import { isoOrNull, listOf, redacted, timestamp } from "../contract/row.ts";
 import { sql } from "../contract/sql.ts";
 import { labelOf } from "../contract/step-names.ts";
 import { readResult } from "../guard/result.ts";
@@ -43,30 +43,26 @@ export const InstanceDetail = Instance.extend({
     .string()
     .nullable()
     .describe("For a result that is not plain data, such as a Map: the changes made by the conversion to JSON. Null otherwise."),
-  unknown_outcomes: z
-    .array(
-      z.object({
-        step: z.string().describe("The step name in the code, followed by the key of an item in brackets."),
-        effect: z.string().describe("The effect's key."),
-        since: timestamp,
-        why: z
-          .string()
-          .nullable()
-          .meta({ description: "The error of the last attempt.", ...redacted }),
-        confirm: z.string().describe("The path of the POST that confirms that the effect happened, with its `output`."),
-        reject: z
-          .string()
-          .nullable()
-          .describe("The path of the POST if the effect did not happen. Null if the effect is known to have happened."),
-        retry: z
-          .string()
-          .nullable()
-          .describe("The path to run the effect again if its outcome stays unknown; it may happen twice. Null if this is refused."),
-        answered: AnsweredEffect.nullable(),
-        consequences: Answers,
-      }),
-    )
-    .describe("Effects with an unknown outcome. An `in_doubt` instance continues after an operator has decided them."),
+  unknown_outcomes: listOf({
+    step: z.string().describe("The step name in the code, followed by the key of an item in brackets."),
+    effect: z.string().describe("The effect's key."),
+    since: timestamp,
+    why: z
+      .string()
+      .nullable()
+      .meta({ description: "The error of the last attempt.", ...redacted }),
+    confirm: z.string().describe("The path of the POST that confirms that the effect happened, with its `output`."),
+    reject: z
+      .string()
+      .nullable()
+      .describe("The path of the POST if the effect did not happen. Null if the effect is known to have happened."),
+    retry: z
+      .string()
+      .nullable()
+      .describe("The path to run the effect again if its outcome stays unknown; it may happen twice. Null if this is refused."),
+    answered: AnsweredEffect.nullable(),
+    consequences: Answers,
+  }).describe("Effects with an unknown outcome. An `in_doubt` instance continues after an operator has decided them."),
   callback: z
     .object({
       url: z.string(),

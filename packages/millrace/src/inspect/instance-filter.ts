@@ -2,6 +2,7 @@
 
 import * as z from "zod";
 import { KNOWN_NAMES } from "../contract/known-fields.ts";
+import { component } from "../contract/row.ts";
 import type { PageRequest } from "../store/d1/paging.ts";
 import { INSTANCE_STATUSES } from "../store/instances/status.ts";
 import { ACTIVITIES } from "./activity.ts";
@@ -39,11 +40,9 @@ export const InstanceFilter = z.object({
 });
 export type InstanceFilter = z.output<typeof InstanceFilter> & PageRequest;
 
-export const StatusCount = z
-  .object({
-    status: z.enum(INSTANCE_STATUSES),
-    count: z.int().max(1000),
-    more: z.boolean().describe("True if there are, or may be, more than `count`."),
-  })
-  .meta({ id: "StatusCount" });
+export const StatusCount = component("StatusCount", {
+  status: z.enum(INSTANCE_STATUSES),
+  count: z.int().max(1000),
+  more: z.boolean().describe("True if there are, or may be, more than `count`."),
+});
 export type StatusCount = z.infer<typeof StatusCount>;

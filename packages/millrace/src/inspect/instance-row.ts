@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { hasVersion, versionMissing } from "../contract/params.ts";
-import { redacted, rowOf, timestamp } from "../contract/row.ts";
+import { component, listOf, redacted, rowOf, timestamp } from "../contract/row.ts";
 import { fragment, now } from "../contract/sql.ts";
 import { labelOf } from "../contract/step-names.ts";
 import { type Failure, ShownFailure } from "../replay/failure.ts";
@@ -18,98 +18,91 @@ import { pauseOf } from "../store/pauses.ts";
 import { ENDED_CHILD } from "../store/waits.ts";
 
 /** The last report of a step that reported its progress. The column stores the values in this order. */
-export const StepProgress = z
-  .object({
-    step: z.string().meta({ description: "The step name in the code, followed by the key of an item in brackets.", ...redacted }),
-    attempt: z.int().describe("The attempt that reported it."),
-    share: z.number().min(0).max(1).nullable().describe("Null if the step reported neither a share nor a whole."),
-    done: z.number().nullable(),
-    of: z.number().nullable().describe("The whole."),
-    text: z
-      .string()
-      .nullable()
-      .meta({ description: "The text of the step, such as the unit of `done` and `of`.", ...redacted }),
-    at: timestamp,
-  })
-  .meta({ id: "Progress" });
+export const StepProgress = component("Progress", {
+  step: z.string().meta({ description: "The step name in the code, followed by the key of an item in brackets.", ...redacted }),
+  attempt: z.int().describe("The attempt that reported it."),
+  share: z.number().min(0).max(1).nullable().describe("Null if the step reported neither a share nor a whole."),
+  done: z.number().nullable(),
+  of: z.number().nullable().describe("The whole."),
+  text: z
+    .string()
+    .nullable()
+    .meta({ description: "The text of the step, such as the unit of `done` and `of`.", ...redacted }),
+  at: timestamp,
+});
 export type StepProgress = z.infer<typeof StepProgress>;
 
 const MOST_WAITS = 20;
 
-export const Instance = z
-  .object({
-    id: z.string(),
-    workflow: z.string(),
-    status: z.enum(INSTANCE_STATUSES),
-    message_type: z.string(),
-    idempotency_key: z.string(),
-    correlation_id: z.string(),
-    causation_id: z.string(),
-    subject: z.string(),
-    deliveries: z.int().describe("The number of deliveries of its message. Deliveries after the first are duplicates without effect."),
-    step: z
-      .string()
-      .nullable()
-      .describe("The step with an effect that wrote last, or the failed step if none has written. For waiting steps see `waiting_for`."),
-    waiting_for: z
-      .array(
-        z.object({
-          step: z.string().describe("The step name in the code, followed by the key of an item in brackets."),
-          event_type: z.string().nullable().describe("For an event: its type, such as `order.paid`."),
-          subject: z.string().nullable().describe("For an event: its required subject."),
-          child_id: z.string().nullable().describe("For a child: its instance id."),
-          approval_id: z.string().nullable().describe("For a question: `POST /v1/approvals/{id}/approve` or `/reject`."),
-          until: timestamp.nullable().describe("When the wait ends. Null for a wait that started before this time was recorded."),
-        }),
-      )
-      .max(MOST_WAITS)
-      .describe("Awaited events, answers and children, at most 20. For a sleep see `sleeping`."),
-    held: z
-      .string()
-      .nullable()
-      .describe(
-        "The reason why the instance does not start: the pause of its workflow or queue, or its workflow's `concurrency`, `debounce` or `throttle`. Null otherwise.",
-      ),
-    retrying: z
-      .object({
-        step: z.string(),
-        attempt: z.int().describe("The number of the failed attempt, starting at 1."),
-        next_at: timestamp.nullable().describe("When the next attempt starts; null in a list, because only the platform knows this time."),
-        error: z.string().meta({ description: "The error message.", ...redacted }),
-      })
-      .nullable()
-      .meta({
-        description:
-          "The step that waits for its next attempt after a failure; the first if there are several. A list has it only for `lookup` and `once` steps.",
-        ...redacted,
-      }),
-    sleeping: z
-      .object({ step: z.string().nullable(), until: timestamp.nullable() })
-      .nullable()
-      .describe(
-        "A sleeping step. In a list, a sleep (or a long back-off) appears about 30 s later, when the keeper has asked the platform, without the step and the end.",
-      ),
-    due_at: timestamp.nullable().describe("When a delayed command is due; until then the status is `accepted`. Null without a delay."),
-    must_end_by: timestamp.nullable().describe("The deadline; null without one."),
-    overdue: z.boolean().describe("True if the deadline has passed and the instance is still running. It is not stopped automatically."),
-    error: ShownFailure.nullable().meta(redacted),
-    tags: z.array(z.string()).meta({ description: "The tags of its command.", examples: [["customer:acme"]] }),
-    parent: z
-      .object({ id: z.string(), step: z.string() })
-      .nullable()
-      .describe("The instance and the step that started it as a child; null otherwise."),
-    progress: StepProgress.nullable().describe("The last progress that a step of this run reported; null without a report."),
-    version: z.int().describe("The version of the workflow that it runs. A higher number of the workflow does not change it."),
-    run: z.int().describe("The number of the current run. The first run has the number 1, and each retry or undo adds 1."),
-    undo: z
-      .enum(["open", "done"])
-      .nullable()
-      .describe("`open` during an undo, also after the undo failed; `done` after it. A close keeps the value. A retry resets it to null."),
-    undo_action: z.string().nullable().describe("The id of the action that began the undo; null without an undo."),
-    accepted_at: timestamp,
-    updated_at: timestamp,
+export const Instance = component("Instance", {
+  id: z.string(),
+  workflow: z.string(),
+  status: z.enum(INSTANCE_STATUSES),
+  message_type: z.string(),
+  idempotency_key: z.string(),
+  correlation_id: z.string(),
+  causation_id: z.string(),
+  subject: z.string(),
+  deliveries: z.int().describe("The number of deliveries of its message. Deliveries after the first are duplicates without effect."),
+  step: z
+    .string()
+    .nullable()
+    .describe("The step with an effect that wrote last, or the failed step if none has written. For waiting steps see `waiting_for`."),
+  waiting_for: listOf({
+    step: z.string().describe("The step name in the code, followed by the key of an item in brackets."),
+    event_type: z.string().nullable().describe("For an event: its type, such as `order.paid`."),
+    subject: z.string().nullable().describe("For an event: its required subject."),
+    child_id: z.string().nullable().describe("For a child: its instance id."),
+    approval_id: z.string().nullable().describe("For a question: `POST /v1/approvals/{id}/approve` or `/reject`."),
+    until: timestamp.nullable().describe("When the wait ends. Null for a wait that started before this time was recorded."),
   })
-  .meta({ id: "Instance" });
+    .max(MOST_WAITS)
+    .describe("Awaited events, answers and children, at most 20. For a sleep see `sleeping`."),
+  held: z
+    .string()
+    .nullable()
+    .describe(
+      "The reason why the instance does not start: the pause of its workflow or queue, or its workflow's `concurrency`, `debounce` or `throttle`. Null otherwise.",
+    ),
+  retrying: z
+    .object({
+      step: z.string(),
+      attempt: z.int().describe("The number of the failed attempt, starting at 1."),
+      next_at: timestamp.nullable().describe("When the next attempt starts; null in a list, because only the platform knows this time."),
+      error: z.string().meta({ description: "The error message.", ...redacted }),
+    })
+    .nullable()
+    .meta({
+      description:
+        "The step that waits for its next attempt after a failure; the first if there are several. A list has it only for `lookup` and `once` steps.",
+      ...redacted,
+    }),
+  sleeping: z
+    .object({ step: z.string().nullable(), until: timestamp.nullable() })
+    .nullable()
+    .describe(
+      "A sleeping step. In a list, a sleep (or a long back-off) appears about 30 s later, when the keeper has asked the platform, without the step and the end.",
+    ),
+  due_at: timestamp.nullable().describe("When a delayed command is due; until then the status is `accepted`. Null without a delay."),
+  must_end_by: timestamp.nullable().describe("The deadline; null without one."),
+  overdue: z.boolean().describe("True if the deadline has passed and the instance is still running. It is not stopped automatically."),
+  error: ShownFailure.nullable().meta(redacted),
+  tags: z.array(z.string()).meta({ description: "The tags of its command.", examples: [["customer:acme"]] }),
+  parent: z
+    .object({ id: z.string(), step: z.string() })
+    .nullable()
+    .describe("The instance and the step that started it as a child; null otherwise."),
+  progress: StepProgress.nullable().describe("The last progress that a step of this run reported; null without a report."),
+  version: z.int().describe("The version of the workflow that it runs. A higher number of the workflow does not change it."),
+  run: z.int().describe("The number of the current run. The first run has the number 1, and each retry or undo adds 1."),
+  undo: z
+    .enum(["open", "done"])
+    .nullable()
+    .describe("`open` during an undo, also after the undo failed; `done` after it. A close keeps the value. A retry resets it to null."),
+  undo_action: z.string().nullable().describe("The id of the action that began the undo; null without an undo."),
+  accepted_at: timestamp,
+  updated_at: timestamp,
+});
 export type Instance = z.infer<typeof Instance>;
 
 /** NULL for an instance that has ended or is being undone. */

@@ -4,7 +4,7 @@ import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { instanceId } from "../contract/ids.ts";
 import { payloadFingerprint } from "../contract/payload.ts";
-import { rowOf, timestamp } from "../contract/row.ts";
+import { component, rowOf, timestamp } from "../contract/row.ts";
 import { among, fragment, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { statedId } from "../intake/accept/stated.ts";
@@ -22,44 +22,38 @@ import type { KnownNames } from "./search/finder.ts";
 export const holderStatus = z.enum([...INSTANCE_STATUSES, "pruned", "archived", "stated"]);
 
 /** The holder of a key: an instance, the tombstone of a pruned one, or an event from outside. */
-const KeyHolder = z
-  .object({
-    kind: z.enum(["instance", "tombstone", "event"]).describe("`tombstone`: the remaining record of the key of a pruned instance."),
-    id: z.string().describe("The id of the instance (also of a pruned one) or of the event."),
-    name: z.string().describe("The workflow or the event type. Each workflow and each event type has its own keys."),
-    status: holderStatus.describe("`archived`: R2 contains the pruned instance, and `GET /v1/instances/{id}` shows it."),
-    correlation_id: z.string().nullable(),
-    fingerprint: Fingerprint,
-    deliveries: z.int().nullable().describe("The number of deliveries of the message; null if it is not recorded."),
-    since: timestamp.describe("When the key was taken; for a tombstone, the time of pruning."),
-    row_expires_at: timestamp.nullable().describe("The earliest removal of the holder's row; null while the holder is running."),
-    key_expires_at: timestamp.nullable().describe("The earliest time at which the key is free again; null while the holder is running."),
-  })
-  .meta({ id: "KeyHolder" });
+const KeyHolder = component("KeyHolder", {
+  kind: z.enum(["instance", "tombstone", "event"]).describe("`tombstone`: the remaining record of the key of a pruned instance."),
+  id: z.string().describe("The id of the instance (also of a pruned one) or of the event."),
+  name: z.string().describe("The workflow or the event type. Each workflow and each event type has its own keys."),
+  status: holderStatus.describe("`archived`: R2 contains the pruned instance, and `GET /v1/instances/{id}` shows it."),
+  correlation_id: z.string().nullable(),
+  fingerprint: Fingerprint,
+  deliveries: z.int().nullable().describe("The number of deliveries of the message; null if it is not recorded."),
+  since: timestamp.describe("When the key was taken; for a tombstone, the time of pruning."),
+  row_expires_at: timestamp.nullable().describe("The earliest removal of the holder's row; null while the holder is running."),
+  key_expires_at: timestamp.nullable().describe("The earliest time at which the key is free again; null while the holder is running."),
+});
 type KeyHolder = z.infer<typeof KeyHolder>;
 
-const CapturedUnderKey = z
-  .object({
-    dead_letter_id: z.string(),
-    queue: z.string(),
-    message_type: z.string().nullable(),
-    reason: z.string().describe("`idempotency_key_reused`: the key belonged to another payload."),
-    state: z.enum(["open", "replayed", "skipped"]),
-    fingerprint: Fingerprint.nullable().describe("The fingerprint of the payload; null for an unreadable payload."),
-    attempts: z.int(),
-    first_at: timestamp,
-    captured_at: timestamp,
-  })
-  .meta({ id: "CapturedUnderKey" });
+const CapturedUnderKey = component("CapturedUnderKey", {
+  dead_letter_id: z.string(),
+  queue: z.string(),
+  message_type: z.string().nullable(),
+  reason: z.string().describe("`idempotency_key_reused`: the key belonged to another payload."),
+  state: z.enum(["open", "replayed", "skipped"]),
+  fingerprint: Fingerprint.nullable().describe("The fingerprint of the payload; null for an unreadable payload."),
+  attempts: z.int(),
+  first_at: timestamp,
+  captured_at: timestamp,
+});
 
-export const KeyView = z
-  .object({
-    key: z.string(),
-    holders: z.array(KeyHolder),
-    captured: z.array(CapturedUnderKey).describe("The newest 20 dead letters with this key. A refused HTTP request leaves no row."),
-    captured_truncated: z.boolean(),
-  })
-  .meta({ id: "Key" });
+export const KeyView = component("Key", {
+  key: z.string(),
+  holders: z.array(KeyHolder),
+  captured: z.array(CapturedUnderKey).describe("The newest 20 dead letters with this key. A refused HTTP request leaves no row."),
+  captured_truncated: z.boolean(),
+});
 type KeyView = z.infer<typeof KeyView>;
 
 const DAY_MS = 86_400_000;

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { type EngineEnv, objectsIn } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { rowOf, timestamp } from "../contract/row.ts";
+import { component, listOf, rowOf, timestamp } from "../contract/row.ts";
 import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { type TurnsStub, turnsObjectOf } from "../lanes/turns-stub.ts";
@@ -17,33 +17,28 @@ export interface LaneKey {
 
 const STATES = ["empty", "moving", "waiting", "retrying", "delayed", "paused", "held", "unknown"] as const;
 
-export const LaneRow = z
-  .object({
-    lane: z.string(),
-    key: z.string(),
-    state: z.enum(STATES),
-    why: z.string().nullable().describe("Why the lane is stalled; null for a lane that is not stalled."),
-    depth: z.int().describe("Messages that wait."),
-    oldest_at: timestamp.nullable(),
-    head: z
-      .object({
-        id: z.string(),
-        type: z.string().nullable(),
-        idempotency_key: z.string().nullable().describe("The id of the message, which its instance and its dead letter also have."),
-        sent_at: timestamp,
-        attempts: z.int().describe("The number of the message's deliveries."),
-        error: z.string().nullable().describe("The error of the last attempt."),
-        next_at: timestamp
-          .nullable()
-          .describe("When the next attempt of the message starts; null if it starts as soon as the message is the head of the lane."),
-      })
-      .meta({ id: "LaneHead" })
-      .nullable(),
-    ahead: z
-      .array(z.object({ instance_id: z.string(), since: timestamp, failed: z.string().nullable() }))
-      .describe("The started instances that have not ended."),
-  })
-  .meta({ id: "Lane" });
+export const LaneRow = component("Lane", {
+  lane: z.string(),
+  key: z.string(),
+  state: z.enum(STATES),
+  why: z.string().nullable().describe("Why the lane is stalled; null for a lane that is not stalled."),
+  depth: z.int().describe("Messages that wait."),
+  oldest_at: timestamp.nullable(),
+  head: component("LaneHead", {
+    id: z.string(),
+    type: z.string().nullable(),
+    idempotency_key: z.string().nullable().describe("The id of the message, which its instance and its dead letter also have."),
+    sent_at: timestamp,
+    attempts: z.int().describe("The number of the message's deliveries."),
+    error: z.string().nullable().describe("The error of the last attempt."),
+    next_at: timestamp
+      .nullable()
+      .describe("When the next attempt of the message starts; null if it starts as soon as the message is the head of the lane."),
+  }).nullable(),
+  ahead: listOf({ instance_id: z.string(), since: timestamp, failed: z.string().nullable() }).describe(
+    "The started instances that have not ended.",
+  ),
+});
 export type LaneRow = z.infer<typeof LaneRow>;
 
 /** A lane in the list of lanes, which contains lanes that are stopped or have a backlog. */
@@ -102,19 +97,17 @@ export async function listLanes(
   return { items, next: nameOf(end) };
 }
 
-export const LaneGroup = z
-  .object({
-    lane: z.string(),
-    state: stands,
-    cause: z.string().nullable().describe("The cause of the blocking instances: an `id` of `/v1/instances/causes`."),
-    keys: z.int().describe("The number of lanes (one per key)."),
-    waiting: z.int().describe("The number of messages that wait in these lanes."),
-    since: timestamp.describe("When the oldest message waiting in these lanes was sent."),
-    key: z.string().describe("The key of the lane stalled for longest."),
-    why: z.string().nullable().describe("Why the lane stalled for longest is stalled."),
-    failed: z.string().nullable().describe("The error of the failed instance that blocks the lane."),
-  })
-  .meta({ id: "LaneGroup" });
+export const LaneGroup = component("LaneGroup", {
+  lane: z.string(),
+  state: stands,
+  cause: z.string().nullable().describe("The cause of the blocking instances: an `id` of `/v1/instances/causes`."),
+  keys: z.int().describe("The number of lanes (one per key)."),
+  waiting: z.int().describe("The number of messages that wait in these lanes."),
+  since: timestamp.describe("When the oldest message waiting in these lanes was sent."),
+  key: z.string().describe("The key of the lane stalled for longest."),
+  why: z.string().nullable().describe("Why the lane stalled for longest is stalled."),
+  failed: z.string().nullable().describe("The error of the failed instance that blocks the lane."),
+});
 
 const COUNTED = 10_000;
 const GROUPS = 50;

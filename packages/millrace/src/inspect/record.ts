@@ -1,6 +1,6 @@
 import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
-import { rowOf } from "../contract/row.ts";
+import { component, rowOf } from "../contract/row.ts";
 import { sql } from "../contract/sql.ts";
 import { type Answered, answerEventType, asApproval, selectAnswered } from "../signals/approval.ts";
 import type { Operator } from "../store/actions.ts";
@@ -26,23 +26,21 @@ const RecordedWait = z.object({ name: z.string(), type: z.string(), subject: z.s
 const internal = <Of>() => z.looseObject({}) as unknown as z.ZodType<Of>;
 
 /** The records of the engine and the platform that a replay of a run reads. */
-export const RunRecord = z
-  .object({
-    id: z.string(),
-    workflow: z.string(),
-    version: z.int(),
-    status: z.enum(INSTANCE_STATUSES),
-    run: z.int(),
-    envelope: z.looseObject({}).describe("The message of the instance."),
-    left: z.string().nullable().describe("The state that earlier runs left to later replays, as JSON."),
-    lost: z.string().nullable().describe("The steps without a record after a restore of the database, as JSON."),
-    entries: z.array(internal<RecordedEntry>()).describe("The recorded effects, with their order and outputs."),
-    waits: z.array(RecordedWait),
-    events: z.looseObject({}).describe("The received events and answers."),
-    steps: z.array(internal<StoredStep>()).describe("The steps of the platform, with their outputs."),
-    is_redacted: z.boolean().describe("True if sensitive values are hidden, so that a replay could take another path."),
-  })
-  .meta({ id: "RunRecord" });
+export const RunRecord = component("RunRecord", {
+  id: z.string(),
+  workflow: z.string(),
+  version: z.int(),
+  status: z.enum(INSTANCE_STATUSES),
+  run: z.int(),
+  envelope: z.looseObject({}).describe("The message of the instance."),
+  left: z.string().nullable().describe("The state that earlier runs left to later replays, as JSON."),
+  lost: z.string().nullable().describe("The steps without a record after a restore of the database, as JSON."),
+  entries: z.array(internal<RecordedEntry>()).describe("The recorded effects, with their order and outputs."),
+  waits: z.array(RecordedWait),
+  events: z.looseObject({}).describe("The received events and answers."),
+  steps: z.array(internal<StoredStep>()).describe("The steps of the platform, with their outputs."),
+  is_redacted: z.boolean().describe("True if sensitive values are hidden, so that a replay could take another path."),
+});
 export type RunRecord = z.infer<typeof RunRecord>;
 
 /** Maximum length of an output in a record, in characters. */

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
+import { listOf } from "../contract/row.ts";
 import { fragment, sql } from "../contract/sql.ts";
 import type { Operator } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
@@ -11,9 +12,9 @@ const READ_ENTRIES = 50;
 
 /** Steps and messages of a workflow's newest instances. A workflow's steps are unknown until its code has run. */
 export const Seen = z.object({
-  steps: z
-    .array(z.object({ name: z.string(), class: z.enum(RECORDED_CLASSES) }))
-    .describe("Observed steps with an effect, each with its effect class."),
+  steps: listOf({ name: z.string(), class: z.enum(RECORDED_CLASSES) }).describe(
+    "Observed steps with an effect, each with its effect class.",
+  ),
   emits: z.array(z.object({ kind: z.enum(["command", "event"]), type: z.string() })).describe("Observed emitted messages."),
 });
 type Seen = z.infer<typeof Seen>;

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
-import { redacted, rowOf, timestamp } from "../contract/row.ts";
+import { component, listOf, redacted, rowOf, timestamp } from "../contract/row.ts";
 import { CHILD_PREFIX, codeLabelOf, labelOf, OWN_PARTS, ownStep, UNDO_PREFIX } from "../contract/step-names.ts";
 import { CLOCKS_APART_MS } from "../contract/within.ts";
 import { isDoubtEvent } from "../guard/doubt.ts";
@@ -18,59 +18,55 @@ import { type Instance, StepProgress } from "./instance-row.ts";
 import { progressOf } from "./instances.ts";
 import { type Hold, heldState, selectHold, triedBefore } from "./live/step-feed.ts";
 
-const Attempt = z
-  .object({
-    attempt: z.int().describe("The number of the attempt. It starts at 1, again after a restart of the instance."),
-    started_at: timestamp,
-    ended_at: timestamp.nullable(),
-    error: z.object({ name: z.string(), message: z.string() }).nullable().meta(redacted),
-    retry_delay_ms: z.int().nullable().describe("The delay before the next attempt on the platform."),
-  })
-  .meta({ id: "Attempt" });
+const Attempt = component("Attempt", {
+  attempt: z.int().describe("The number of the attempt. It starts at 1, again after a restart of the instance."),
+  started_at: timestamp,
+  ended_at: timestamp.nullable(),
+  error: z.object({ name: z.string(), message: z.string() }).nullable().meta(redacted),
+  retry_delay_ms: z.int().nullable().describe("The delay before the next attempt on the platform."),
+});
 
 /** A step of an instance with its name in the code, and its records. */
-export const Step = z
-  .object({
-    type: z.enum(["do", "sleep", "waitForEvent"]),
-    name: z.string().describe("The step's name in the code. A wait has the name of its step, which first runs as `do`."),
-    own: z
-      .object({ of: z.string(), part: z.enum(OWN_PARTS) })
-      .nullable()
-      .describe(
-        "Null for a step of the workflow code. For a step of the engine: the step of the code (`of`) and its purpose. `in_doubt`, `paused`: waits for an operator. `after_doubt`, `after_pause`: the attempt after that wait. `signal`, `answer`: waits for an event or an answer. `time_over`: the check at the timeout. `read_again`: repeats a read that was unavailable. `run`: a new attempt of the step. `version`: the deployed code lacks the version of the instance.",
-      ),
-    mode: z.enum(["platform", "inline"]).describe("`inline`: an inline step without a platform step, which is not billed."),
-    kept: z.boolean().describe("True for an inline step of an earlier run; this run keeps its output."),
-    count: z.int().describe("Distinguishes calls with the same name, in call order."),
-    state: z
-      .enum(["running", "retrying", "sleeping", "waiting", "in_doubt", "paused", "complete", "errored", "timed_out", "stopped"])
-      .describe(
-        "`in_doubt`: an operator must decide whether its effect happened; the wait and the following steps come next, with `own`. `paused`: an operator paused the run before it started; the same steps follow. `stopped`: its run ended before the step did, or was stopped before it started.",
-      ),
-    started_at: timestamp.nullable().describe("When the step started. Null if the platform has removed the step's history."),
-    ended_at: timestamp.nullable(),
-    attempts: z
-      .array(Attempt)
-      .describe("Attempts of the current run from the platform; empty if removed there. The delay between two is `retry_delay_ms`."),
-    max_attempts: z
-      .int()
-      .nullable()
-      .describe("The first attempt and all retries; null for a sleep, a wait and an inline step, and if unknown."),
-    next_attempt_at: timestamp.nullable().describe("For a `retrying` step: when the next attempt starts."),
-    duration_ms: z.int().nullable().describe("For a sleep: its duration."),
-    until: timestamp.nullable().describe("For a sleep, and for a current wait: its end."),
-    event_type: z.string().nullable().describe("For a wait: the event type; null for a question, an unknown outcome and a pause."),
-    subject: z.string().nullable().describe("For a wait: the required subject of the event."),
-    approval_id: z.string().nullable().describe("The id of the question for which the step waits; null for other steps."),
-    child_id: z.string().nullable().describe("The id of the child for which the step waits; null for other steps."),
-    progress: StepProgress.nullable().describe(
-      "The last progress that its last attempt reported, at most one report a second; null without a report.",
+export const Step = component("Step", {
+  type: z.enum(["do", "sleep", "waitForEvent"]),
+  name: z.string().describe("The step's name in the code. A wait has the name of its step, which first runs as `do`."),
+  own: z
+    .object({ of: z.string(), part: z.enum(OWN_PARTS) })
+    .nullable()
+    .describe(
+      "Null for a step of the workflow code. For a step of the engine: the step of the code (`of`) and its purpose. `in_doubt`, `paused`: waits for an operator. `after_doubt`, `after_pause`: the attempt after that wait. `signal`, `answer`: waits for an event or an answer. `time_over`: the check at the timeout. `read_again`: repeats a read that was unavailable. `run`: a new attempt of the step. `version`: the deployed code lacks the version of the instance.",
     ),
-    effects: z
-      .array(z.object({ key: z.string(), class: z.string(), generation: z.int(), state: z.string() }))
-      .describe("Its recorded effects, one per generation. `/effects` has all details."),
-  })
-  .meta({ id: "Step" });
+  mode: z.enum(["platform", "inline"]).describe("`inline`: an inline step without a platform step, which is not billed."),
+  kept: z.boolean().describe("True for an inline step of an earlier run; this run keeps its output."),
+  count: z.int().describe("Distinguishes calls with the same name, in call order."),
+  state: z
+    .enum(["running", "retrying", "sleeping", "waiting", "in_doubt", "paused", "complete", "errored", "timed_out", "stopped"])
+    .describe(
+      "`in_doubt`: an operator must decide whether its effect happened; the wait and the following steps come next, with `own`. `paused`: an operator paused the run before it started; the same steps follow. `stopped`: its run ended before the step did, or was stopped before it started.",
+    ),
+  started_at: timestamp.nullable().describe("When the step started. Null if the platform has removed the step's history."),
+  ended_at: timestamp.nullable(),
+  attempts: z
+    .array(Attempt)
+    .describe("Attempts of the current run from the platform; empty if removed there. The delay between two is `retry_delay_ms`."),
+  max_attempts: z
+    .int()
+    .nullable()
+    .describe("The first attempt and all retries; null for a sleep, a wait and an inline step, and if unknown."),
+  next_attempt_at: timestamp.nullable().describe("For a `retrying` step: when the next attempt starts."),
+  duration_ms: z.int().nullable().describe("For a sleep: its duration."),
+  until: timestamp.nullable().describe("For a sleep, and for a current wait: its end."),
+  event_type: z.string().nullable().describe("For a wait: the event type; null for a question, an unknown outcome and a pause."),
+  subject: z.string().nullable().describe("For a wait: the required subject of the event."),
+  approval_id: z.string().nullable().describe("The id of the question for which the step waits; null for other steps."),
+  child_id: z.string().nullable().describe("The id of the child for which the step waits; null for other steps."),
+  progress: StepProgress.nullable().describe(
+    "The last progress that its last attempt reported, at most one report a second; null without a report.",
+  ),
+  effects: listOf({ key: z.string(), class: z.string(), generation: z.int(), state: z.string() }).describe(
+    "Its recorded effects, one per generation. `/effects` has all details.",
+  ),
+});
 export type Step = z.infer<typeof Step>;
 
 type Shown = Pick<Instance, "id" | "workflow" | "error" | "status"> & Partial<Pick<Instance, "undo_action" | "run">>;

@@ -3,7 +3,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { durationMs } from "../contract/duration.ts";
 import { deployedVersions } from "../contract/params.ts";
 import { queuesOf } from "../contract/queue.ts";
-import { iso, timestamp } from "../contract/row.ts";
+import { component, iso, listOf, timestamp } from "../contract/row.ts";
 import { sql } from "../contract/sql.ts";
 import type { Operator } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
@@ -16,19 +16,17 @@ type AnyWorkflow = Catalog["workflows"][number];
 /** Maximum number of the tenant's newest instances that counts of instances cover. */
 const COUNTED_INSTANCES = 10_000;
 
-export const Paused = z
-  .object({
-    queue: z.string().nullable().describe("The paused queue; null if the workflow itself is paused."),
-    all_tenants: z.boolean().describe("True if paused for all tenants, false if paused for your tenant."),
-    by: z.string().describe("The actor who paused; `millrace` for a breaker."),
-    reason: z.string(),
-    since: timestamp,
-    cause: z
-      .string()
-      .nullable()
-      .describe("The id of the cause of failures after which a breaker paused, see `GET /v1/instances/causes`; null for an operator."),
-  })
-  .meta({ id: "Paused" });
+export const Paused = component("Paused", {
+  queue: z.string().nullable().describe("The paused queue; null if the workflow itself is paused."),
+  all_tenants: z.boolean().describe("True if paused for all tenants, false if paused for your tenant."),
+  by: z.string().describe("The actor who paused; `millrace` for a breaker."),
+  reason: z.string(),
+  since: timestamp,
+  cause: z
+    .string()
+    .nullable()
+    .describe("The id of the cause of failures after which a breaker paused, see `GET /v1/instances/causes`; null for an operator."),
+});
 
 function pausedView(pause: Pause | undefined): z.infer<typeof Paused> | null {
   if (pause === undefined) return null;
@@ -38,29 +36,23 @@ function pausedView(pause: Pause | undefined): z.infer<typeof Paused> | null {
 }
 
 /** A workflow of the catalog, with its pause, its instances by status and its versions. */
-export const WorkflowState = z
-  .object({
-    name: z.string(),
-    state: z.enum(["active", "paused"]),
-    paused: Paused.nullable().describe("The pause of the workflow or of its queue; null while the workflow is active."),
-    breaker: z
-      .object({ failures: z.int(), within_seconds: z.number() })
-      .nullable()
-      .describe("The workflow is paused after this number of failures of one cause; null without a breaker."),
-    counts: z
-      .partialRecord(z.enum(INSTANCE_STATUSES), z.int())
-      .describe(`Its instances by status, among the newest ${COUNTED_INSTANCES} instances of your tenant.`),
-    versions: z
-      .array(
-        z.object({
-          version: z.int(),
-          deployed: z.boolean().describe("False if the deployed code lacks it: its instances make no step until it is back."),
-          open: z.int().describe("Instances of your tenant that run, or that an operator can retry. At 0 the old function can go."),
-        }),
-      )
-      .describe("Its versions, the highest first."),
-  })
-  .meta({ id: "WorkflowState" });
+export const WorkflowState = component("WorkflowState", {
+  name: z.string(),
+  state: z.enum(["active", "paused"]),
+  paused: Paused.nullable().describe("The pause of the workflow or of its queue; null while the workflow is active."),
+  breaker: z
+    .object({ failures: z.int(), within_seconds: z.number() })
+    .nullable()
+    .describe("The workflow is paused after this number of failures of one cause; null without a breaker."),
+  counts: z
+    .partialRecord(z.enum(INSTANCE_STATUSES), z.int())
+    .describe(`Its instances by status, among the newest ${COUNTED_INSTANCES} instances of your tenant.`),
+  versions: listOf({
+    version: z.int(),
+    deployed: z.boolean().describe("False if the deployed code lacks it: its instances make no step until it is back."),
+    open: z.int().describe("Instances of your tenant that run, or that an operator can retry. At 0 the old function can go."),
+  }).describe("Its versions, the highest first."),
+});
 
 type WorkflowState = z.infer<typeof WorkflowState>;
 

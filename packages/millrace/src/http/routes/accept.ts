@@ -7,6 +7,7 @@ import { tagsSchema } from "../../contract/envelope.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
 import { MAX_DUE_SECONDS, MAX_RATE_PER_SECOND, staggered } from "../../contract/queue.ts";
+import { component } from "../../contract/row.ts";
 import { acceptCommand, acceptCommands, PRIORITIES, type UntypedRequest } from "../../intake/accept/enqueue.ts";
 import { type EventRequest, publishEvents, type Stated } from "../../intake/accept/publish.ts";
 import { acceptedShape, acceptedView, answerAccepted } from "../accepted.ts";
@@ -114,7 +115,7 @@ const commandBatch = batchOf("commands", commandSchema.extend({ idempotency_key:
 const identified = chosenName(MAX_KEY_CHARACTERS).describe("Identifies the event among those of its type.");
 const eventBatch = batchOf("events", eventSchema.extend({ idempotency_key: identified }), {});
 
-const AcceptedSchema = z.object(acceptedShape).meta({ id: "Accepted" });
+const AcceptedSchema = component("Accepted", acceptedShape);
 const statedShape = {
   event_id: z.string().describe("The id of the event; its results have it as `causation_id`."),
   replayed: z.boolean().describe("True for a repeat of an accepted event, which has no effect."),
@@ -178,7 +179,7 @@ export const accepting = [
     key: "Identifies the event. Required except for a CloudEvent.",
     headers: { ...cloudEventHeaders, ...traceHeadersSchema },
     content: orCloudEvent(eventSchema.meta({ id: "Event" })),
-    answer: ["Accepted", z.object(statedShape).meta({ id: "Stated" })],
+    answer: ["Accepted", component("Stated", statedShape)],
     status: 202,
     problems: ["unknown_message_type", "invalid_envelope", "idempotency_key_reused"],
     async run({ env, by, catalog, context }) {

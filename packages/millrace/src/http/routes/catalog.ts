@@ -4,6 +4,7 @@ import { durationMs } from "../../contract/duration.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
 import { laneIn } from "../../contract/queue.ts";
+import { component, listOf } from "../../contract/row.ts";
 import { CheckedMessage, checkMessage, MessageDraft } from "../../inspect/check-message.ts";
 import { SEEN_INSTANCES, Seen, seenSteps } from "../../inspect/seen-steps.ts";
 import { asRefusal } from "../../intake/accept/enqueue.ts";
@@ -15,75 +16,63 @@ import { ProblemSchema, problemOf } from "../problem.ts";
 
 const KINDS = ["command", "event"] as const;
 
-const MessageSchema = z
-  .object({
-    type: z.string(),
-    kind: z.enum(KINDS),
-    version: z.int().describe("Of its payload."),
-    queue: z.string().describe("The queue or lane of the message."),
-    access: z
-      .object({
-        scope: z.string().nullable().describe("The scope required to send it; null if no token may send it."),
-        route: z.string().describe("The route for this message."),
-      })
-      .nullable()
-      .describe("How the message arrives from outside; null if only this deployment emits it."),
-    payload_schema: z.looseObject({}).describe("The JSON Schema of the payload, with `examples` if the definition has any."),
-    workflow: z.string().nullable().describe("The workflow that handles a command."),
-    targets: z
-      .array(
-        z.object({
-          do: z.enum(["start", "send", "signal", "project", "call"]),
-          workflow: z.string().nullable().describe("Of `start`."),
-          type: z.string().nullable().describe("For `send`: the command."),
-        }),
-      )
-      .describe("The targets of an event."),
-  })
-  .meta({ id: "CatalogMessage" });
+const MessageSchema = component("CatalogMessage", {
+  type: z.string(),
+  kind: z.enum(KINDS),
+  version: z.int().describe("Of its payload."),
+  queue: z.string().describe("The queue or lane of the message."),
+  access: z
+    .object({
+      scope: z.string().nullable().describe("The scope required to send it; null if no token may send it."),
+      route: z.string().describe("The route for this message."),
+    })
+    .nullable()
+    .describe("How the message arrives from outside; null if only this deployment emits it."),
+  payload_schema: z.looseObject({}).describe("The JSON Schema of the payload, with `examples` if the definition has any."),
+  workflow: z.string().nullable().describe("The workflow that handles a command."),
+  targets: listOf({
+    do: z.enum(["start", "send", "signal", "project", "call"]),
+    workflow: z.string().nullable().describe("Of `start`."),
+    type: z.string().nullable().describe("For `send`: the command."),
+  }).describe("The targets of an event."),
+});
 
-const QueueSchema = z
-  .object({
-    name: z.string(),
-    is_lane: z.boolean().describe("Messages of one key are processed in order."),
-    kind: z.enum(["commands", "events"]),
-    retries: z.object({ limit: z.int(), initial_seconds: z.number(), max_seconds: z.number() }),
-    batch_size: z.int(),
-    batch_wait_seconds: z.number().describe("The longest wait of a batch for more messages."),
-    concurrency: z.int().describe("Concurrent batches; for a lane, concurrent instances of one key."),
-    has_priorities: z.boolean(),
-    is_external: z.boolean().describe("Another Worker consumes it."),
-    dead_letter_queue: z.string().nullable().describe("Null for a lane."),
-    messages: z.array(z.string()).describe("Their types."),
-    workflows: z.array(z.string()).describe("Started by its messages."),
-    producers: z
-      .array(z.object({ by: z.enum(["request", "route", "workflow"]), name: z.string() }))
-      .describe("HTTP routes, events with a route that sends, and observed workflows."),
-  })
-  .meta({ id: "CatalogQueue" });
+const QueueSchema = component("CatalogQueue", {
+  name: z.string(),
+  is_lane: z.boolean().describe("Messages of one key are processed in order."),
+  kind: z.enum(["commands", "events"]),
+  retries: z.object({ limit: z.int(), initial_seconds: z.number(), max_seconds: z.number() }),
+  batch_size: z.int(),
+  batch_wait_seconds: z.number().describe("The longest wait of a batch for more messages."),
+  concurrency: z.int().describe("Concurrent batches; for a lane, concurrent instances of one key."),
+  has_priorities: z.boolean(),
+  is_external: z.boolean().describe("Another Worker consumes it."),
+  dead_letter_queue: z.string().nullable().describe("Null for a lane."),
+  messages: z.array(z.string()).describe("Their types."),
+  workflows: z.array(z.string()).describe("Started by its messages."),
+  producers: listOf({ by: z.enum(["request", "route", "workflow"]), name: z.string() }).describe(
+    "HTTP routes, events with a route that sends, and observed workflows.",
+  ),
+});
 
-const WorkflowSchema = z
-  .object({
-    name: z.string(),
-    on: z.object({ kind: z.enum(KINDS), type: z.string() }).describe("The command or event that starts it."),
-    deadline_seconds: z.number().nullable().describe("An instance that runs longer is overdue; null without a deadline."),
-    step_mode: z.enum(["platform", "inline"]).describe("The default step mode."),
-    ...Seen.shape,
-  })
-  .meta({ id: "CatalogWorkflow" });
+const WorkflowSchema = component("CatalogWorkflow", {
+  name: z.string(),
+  on: z.object({ kind: z.enum(KINDS), type: z.string() }).describe("The command or event that starts it."),
+  deadline_seconds: z.number().nullable().describe("An instance that runs longer is overdue; null without a deadline."),
+  step_mode: z.enum(["platform", "inline"]).describe("The default step mode."),
+  ...Seen.shape,
+});
 
-const CatalogSchema = z
-  .object({
-    messages: z.array(MessageSchema),
-    queues: z.array(QueueSchema),
-    workflows: z.array(WorkflowSchema),
-    seen_instances: z.int().describe("The number of newest instances that `steps` and `emits` are based on."),
-    first_command: z
-      .object({ type: z.string(), payload: z.unknown(), why: z.string() })
-      .nullable()
-      .describe("A first command to try, on a development engine."),
-  })
-  .meta({ id: "Catalog" });
+const CatalogSchema = component("Catalog", {
+  messages: z.array(MessageSchema),
+  queues: z.array(QueueSchema),
+  workflows: z.array(WorkflowSchema),
+  seen_instances: z.int().describe("The number of newest instances that `steps` and `emits` are based on."),
+  first_command: z
+    .object({ type: z.string(), payload: z.unknown(), why: z.string() })
+    .nullable()
+    .describe("A first command to try, on a development engine."),
+});
 
 const CheckedSchema = CheckedMessage.extend({
   refused: z.union([ProblemSchema, z.null()]).describe("The problem that would be returned, if `refused`."),

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { iso, timestamp } from "../../contract/row.ts";
+import { component, iso, timestamp } from "../../contract/row.ts";
 import { AlertFilter, AlertRow, listAlerts } from "../../inspect/alerts.ts";
 import { costsOfDeployment } from "../../inspect/costs.ts";
 import { deadLettersByType, LettersOfType } from "../../inspect/dead-letters.ts";
@@ -30,7 +30,7 @@ const QueueSchema = QueueHealth.extend({
 }).meta({ id: "QueueState" });
 
 const source = z.enum(["counts", "queue.metrics()", "d1", "platform"]);
-const SourceSchema = z.object({ source, age_seconds: z.number() }).meta({ id: "NumberSource" });
+const SourceSchema = component("NumberSource", { source, age_seconds: z.number() });
 
 const unavailable = {
   cells_unavailable: z
@@ -40,7 +40,7 @@ const unavailable = {
 };
 const unavailableOf = (cells: readonly number[]) => (cells.length > 0 ? { cells_unavailable: [...cells] } : {});
 
-const MutedSchema = z.object({ action_id: z.string(), changed: z.boolean() }).meta({ id: "AlertMuted" });
+const MutedSchema = component("AlertMuted", { action_id: z.string(), changed: z.boolean() });
 const muting = { ...needs("observe", "operate"), params: { id: z.string().min(1).max(64) }, problems: ["alert_not_found"] } as const;
 
 export const deployment = [

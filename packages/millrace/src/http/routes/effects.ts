@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
+import { component } from "../../contract/row.ts";
 import { Doubt, DoubtFilter, doubtBehind, EffectRow, listEffects, listEffectsOf } from "../../inspect/effects.ts";
 import { getInstance } from "../../inspect/instances.ts";
 import { resolveDoubt } from "../../operate/instances/resolve.ts";
@@ -8,10 +9,7 @@ import { page, pageOf, pageQuery, refuseUnknownNames, timeCursor } from "../pagi
 import { hiddenRows, revealQuery } from "../redaction.ts";
 
 const resolving = {
-  answer: [
-    "The outcome is decided, and the instance continues",
-    z.object({ action_id: z.string(), instance_id: z.string() }).meta({ id: "Resolved" }),
-  ],
+  answer: ["The outcome is decided, and the instance continues", component("Resolved", { action_id: z.string(), instance_id: z.string() })],
   status: 202,
   problems: ["effect_not_found", "invalid_transition"],
 } as const;

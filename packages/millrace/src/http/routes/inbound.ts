@@ -8,6 +8,7 @@ import { unknownFields } from "../../contract/known-fields.ts";
 import { assertBounded, INTAKE_LIMITS, parseBounded } from "../../contract/limits.ts";
 import { logLine } from "../../contract/log-line.ts";
 import type { CommandDefinition, EventDefinition } from "../../contract/message.ts";
+import { component } from "../../contract/row.ts";
 import { beginning, shortened } from "../../contract/text.ts";
 import { acceptCommand } from "../../intake/accept/enqueue.ts";
 import { publishEvents } from "../../intake/accept/publish.ts";
@@ -71,13 +72,11 @@ const MAX_ID_CHARACTERS = 400;
 
 const FORM = "application/x-www-form-urlencoded";
 
-const TakenSchema = z
-  .object({
-    ignored: z.boolean().describe("True when the source has no message for this webhook."),
-    id: z.string().optional().describe("The id of the instance, or of the event."),
-    replayed: z.boolean().optional().describe("True when the same webhook was accepted before."),
-  })
-  .meta({ id: "InboundTaken" });
+const TakenSchema = component("InboundTaken", {
+  ignored: z.boolean().describe("True when the source has no message for this webhook."),
+  id: z.string().optional().describe("The id of the instance, or of the event."),
+  replayed: z.boolean().optional().describe("True when the same webhook was accepted before."),
+});
 
 /**
  * Receives webhooks of other services: `engineRoutes(catalog, { routes: [inboundRoutes([source])] })`. Each source has the route

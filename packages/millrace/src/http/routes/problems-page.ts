@@ -4,24 +4,21 @@ import { accepts } from "hono/accepts";
 import { html, raw } from "hono/html";
 import type { HtmlEscapedString } from "hono/utils/html";
 import * as z from "zod";
+import { component, listOf } from "../../contract/row.ts";
 import { operation } from "../operation.ts";
 import { PROBLEMS_PATH } from "../problem.ts";
 import { byStatus, type Problem, type Problems } from "../problems.ts";
 
-const ExplainedSchema = z
-  .object({
-    items: z.array(
-      z.object({
-        code: z.string(),
-        status: z.int(),
-        title: z.string(),
-        retryable: z.boolean(),
-        meaning: z.string(),
-        next: z.string().describe("The next step."),
-      }),
-    ),
-  })
-  .meta({ id: "ExplainedProblems" });
+const ExplainedSchema = component("ExplainedProblems", {
+  items: listOf({
+    code: z.string(),
+    status: z.int(),
+    title: z.string(),
+    retryable: z.boolean(),
+    meaning: z.string(),
+    next: z.string().describe("The next step."),
+  }),
+});
 
 export const problemsPage = operation("get", PROBLEMS_PATH, "explainProblems", undefined, {
   summary: "Get the reference of problem codes",

@@ -2,6 +2,7 @@ import type { Context, MiddlewareHandler } from "hono";
 import * as z from "zod";
 import { MillraceError } from "../../contract/errors.ts";
 import { MAX_DELAY_SECONDS } from "../../contract/queue.ts";
+import { listOf } from "../../contract/row.ts";
 import { type AnyPullQueue, MAX_VISIBILITY_MS, type PullPlan, plansOf } from "../../pull/definition.ts";
 import { type Leased, MAX_PULL_BATCH } from "../../pull/message.ts";
 import { type PullEnv, pullObjectOf } from "../../pull/stub.ts";
@@ -40,12 +41,8 @@ const pullSchema = z.object({
 
 const leaseId = z.string().min(1).max(200);
 const ackSchema = z.object({
-  acks: z
-    .array(z.object({ lease_id: leaseId }))
-    .max(MAX_SETTLED)
-    .default([]),
-  retries: z
-    .array(z.object({ lease_id: leaseId, delay_seconds: z.number().min(0).max(MAX_DELAY_SECONDS).optional() }))
+  acks: listOf({ lease_id: leaseId }).max(MAX_SETTLED).default([]),
+  retries: listOf({ lease_id: leaseId, delay_seconds: z.number().min(0).max(MAX_DELAY_SECONDS).optional() })
     .max(MAX_SETTLED)
     .default([]),
 });
@@ -86,16 +83,14 @@ export function pullRoutes(queues: readonly AnyPullQueue[]): Routes<PullHttpEnv>
           "The leased messages",
           z.object({
             message_backlog_count: z.int(),
-            messages: z.array(
-              z.object({
-                body: z.string().describe("Base64, except for the content type `text`."),
-                id: z.string(),
-                timestamp_ms: z.int(),
-                attempts: z.int(),
-                metadata: z.record(z.string(), z.string()),
-                lease_id: z.string(),
-              }),
-            ),
+            messages: listOf({
+              body: z.string().describe("Base64, except for the content type `text`."),
+              id: z.string(),
+              timestamp_ms: z.int(),
+              attempts: z.int(),
+              metadata: z.record(z.string(), z.string()),
+              lease_id: z.string(),
+            }),
           }),
         ),
         ...refused,

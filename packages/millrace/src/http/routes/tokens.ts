@@ -4,7 +4,7 @@ import { mintStreamToken, STREAM_PATH } from "../../access/stream-token.ts";
 import { issueToken, listTokens, revokeToken, SCOPES, TokenRow } from "../../access/tokens.ts";
 import { callbackSecret } from "../../callbacks/send-callback.ts";
 import { chosenName, isVisible } from "../../contract/chosen-name.ts";
-import { iso, isoOrNull, timestamp } from "../../contract/row.ts";
+import { component, iso, isoOrNull, timestamp } from "../../contract/row.ts";
 import { needs, operation, reasoned } from "../operation.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
 import { HttpRefusal } from "../problem.ts";
@@ -48,15 +48,13 @@ export function minting(own: readonly string[]) {
   });
 }
 
-const CallerSchema = z
-  .object({
-    tenant: z.string(),
-    actor: z.string().describe("Your name in the audit and in messages."),
-    scopes: z.array(z.string()),
-    expires_at: timestamp.nullable().describe("When your token expires; null for never, and without a token."),
-    at: timestamp.describe("The current time of the server. Ages are relative to this time."),
-  })
-  .meta({ id: "Caller" });
+const CallerSchema = component("Caller", {
+  tenant: z.string(),
+  actor: z.string().describe("Your name in the audit and in messages."),
+  scopes: z.array(z.string()),
+  expires_at: timestamp.nullable().describe("When your token expires; null for never, and without a token."),
+  at: timestamp.describe("The current time of the server. Ages are relative to this time."),
+});
 
 export const tokens = [
   operation("get", "/v1/tokens", "listTokens", "tokens list", {

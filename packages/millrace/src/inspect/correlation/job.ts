@@ -2,7 +2,7 @@ import * as z from "zod";
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import { instanceId, messageId } from "../../contract/ids.ts";
-import { iso, rowOf, timestamp } from "../../contract/row.ts";
+import { component, iso, rowOf, timestamp } from "../../contract/row.ts";
 import { among, type Statement, sql } from "../../contract/sql.ts";
 import { beginning } from "../../contract/text.ts";
 import type { Operator } from "../../store/actions.ts";
@@ -18,16 +18,14 @@ import { countEmitted, type JobNode, type Member, memberIn, selectInstances, sel
 const CountedInstances = z.object({ status: z.enum(INSTANCE_STATUSES), workflow: z.string(), message_type: z.string(), count: z.int() });
 const CountedLetters = z.object({ state: z.string(), count: z.int() });
 
-export const JobSummary = z
-  .object({
-    open: z.boolean().describe("True while an instance of the job is running."),
-    first_at: timestamp.nullable(),
-    last_at: timestamp.nullable(),
-    instances: z.array(CountedInstances),
-    dead_letters: z.array(CountedLetters),
-    more: z.boolean().describe("True if the job has more instances or messages than the first 10,000 of each, which are counted."),
-  })
-  .meta({ id: "JobSummary" });
+export const JobSummary = component("JobSummary", {
+  open: z.boolean().describe("True while an instance of the job is running."),
+  first_at: timestamp.nullable(),
+  last_at: timestamp.nullable(),
+  instances: z.array(CountedInstances),
+  dead_letters: z.array(CountedLetters),
+  more: z.boolean().describe("True if the job has more instances or messages than the first 10,000 of each, which are counted."),
+});
 export type JobSummary = z.infer<typeof JobSummary>;
 
 /** A count of the messages without a node of their own, of an instance that emitted many messages. */

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { messageId } from "../../contract/ids.ts";
-import { rowOf, timestamp } from "../../contract/row.ts";
+import { component, listOf, rowOf, timestamp } from "../../contract/row.ts";
 import { fragment, type Statement, sql } from "../../contract/sql.ts";
 import { labelOf } from "../../contract/step-names.ts";
 import type { Position } from "../../store/d1/paging.ts";
@@ -8,28 +8,26 @@ import type { Row } from "../../store/d1/retry.ts";
 import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
 
 /** A member of a job: an instance, a message that one of its steps emitted, or a dead letter. */
-export const JobNode = z
-  .object({
-    node: z.string().describe("The id of the node in the job; `cause` of another node refers to it."),
-    kind: z.enum(["instance", "command", "event", "dead_letter"]),
-    message_type: z.string().nullable().describe("For an instance: the message that started it."),
-    idempotency_key: z.string().nullable(),
-    name: z.string().nullable().describe("The workflow of an instance or the queue of a dead letter."),
-    status: z
-      .string()
-      .describe("The status of the instance or dead letter. For a message: `on_its_way` or `taken`. `gone`: a cause that was removed."),
-    subject: z.string().nullable(),
-    at: timestamp.nullable().describe("When the node was accepted, emitted or captured; null for a removed node."),
-    cause: z.string().nullable().describe("The node that caused this node (the edge). Null if the cause is not in the job."),
-    causation_id: z.string().nullable().describe("The cause as named in the message."),
-    from_instance: z.string().nullable().describe("The instance that emitted the message, or the message that led to the instance."),
-    step: z.string().nullable().describe("The step that emitted the message."),
-    latency_ms: z.int().nullable().describe("Milliseconds between the cause and the node; for an instance, since its message was created."),
-    leads_to: z
-      .array(z.object({ instance_id: z.string(), status: z.enum([...INSTANCE_STATUSES, "pruned"]) }))
-      .describe("For a message: the instances that it started, by its key, including `pruned` ones."),
-  })
-  .meta({ id: "JobNode" });
+export const JobNode = component("JobNode", {
+  node: z.string().describe("The id of the node in the job; `cause` of another node refers to it."),
+  kind: z.enum(["instance", "command", "event", "dead_letter"]),
+  message_type: z.string().nullable().describe("For an instance: the message that started it."),
+  idempotency_key: z.string().nullable(),
+  name: z.string().nullable().describe("The workflow of an instance or the queue of a dead letter."),
+  status: z
+    .string()
+    .describe("The status of the instance or dead letter. For a message: `on_its_way` or `taken`. `gone`: a cause that was removed."),
+  subject: z.string().nullable(),
+  at: timestamp.nullable().describe("When the node was accepted, emitted or captured; null for a removed node."),
+  cause: z.string().nullable().describe("The node that caused this node (the edge). Null if the cause is not in the job."),
+  causation_id: z.string().nullable().describe("The cause as named in the message."),
+  from_instance: z.string().nullable().describe("The instance that emitted the message, or the message that led to the instance."),
+  step: z.string().nullable().describe("The step that emitted the message."),
+  latency_ms: z.int().nullable().describe("Milliseconds between the cause and the node; for an instance, since its message was created."),
+  leads_to: listOf({ instance_id: z.string(), status: z.enum([...INSTANCE_STATUSES, "pruned"]) }).describe(
+    "For a message: the instances that it started, by its key, including `pruned` ones.",
+  ),
+});
 export type JobNode = z.infer<typeof JobNode>;
 
 /** Maximum number of an instance's inbox entries that are searched for emitted messages. */

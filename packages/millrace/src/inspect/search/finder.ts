@@ -1,6 +1,6 @@
 import * as z from "zod";
 import type { Asker } from "../../access/may-ask.ts";
-import { timestamp } from "../../contract/row.ts";
+import { component, timestamp } from "../../contract/row.ts";
 import type { Statement } from "../../contract/sql.ts";
 import { beginning } from "../../contract/text.ts";
 import type { Row } from "../../store/d1/retry.ts";
@@ -18,18 +18,16 @@ export interface Sought {
   readonly known: KnownNames;
 }
 
-export const Finding = z
-  .object({
-    kind: z.string().describe("The kind, such as `instance`, `correlation`, `dead_letter`, or a kind of the app."),
-    id: z.string(),
-    title: z.string().describe("A readable title. Plain text: never render it as HTML."),
-    status: z.string().nullable(),
-    at: timestamp.nullable().describe("When it was created."),
-    url: z.string().describe("The path of the API that returns the item."),
-    by: z.string().describe("The matching name, such as `id`, `idempotency_key` or `subject`."),
-    match: z.enum(["exact", "prefix"]).describe("`prefix` if the name only starts with the text."),
-  })
-  .meta({ id: "Finding" });
+export const Finding = component("Finding", {
+  kind: z.string().describe("The kind, such as `instance`, `correlation`, `dead_letter`, or a kind of the app."),
+  id: z.string(),
+  title: z.string().describe("A readable title. Plain text: never render it as HTML."),
+  status: z.string().nullable(),
+  at: timestamp.nullable().describe("When it was created."),
+  url: z.string().describe("The path of the API that returns the item."),
+  by: z.string().describe("The matching name, such as `id`, `idempotency_key` or `subject`."),
+  match: z.enum(["exact", "prefix"]).describe("`prefix` if the name only starts with the text."),
+});
 export type Finding = z.infer<typeof Finding>;
 
 /** A found object without its kind, with the time in milliseconds. */
