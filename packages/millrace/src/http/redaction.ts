@@ -5,8 +5,10 @@ import { hiddenIn } from "../contract/row.ts";
 import { beginning } from "../contract/text.ts";
 import { REVEALED, type Redaction, redactionOf } from "../inspect/redaction.ts";
 import { auditDone } from "../store/actions.ts";
+import type { Page } from "../store/d1/paging.ts";
 import { query } from "../store/d1/retry.ts";
 import type { Asked } from "./operation.ts";
+import { page, refuseUnknownNames } from "./paging.ts";
 
 export const revealQuery = {
   reveal: z
@@ -38,6 +40,16 @@ export function asksToReveal({ by, context }: Pick<Asked, "by" | "context">): bo
   if (context.req.query("reveal") !== "true") return false;
   if (by.scopes.includes("reveal")) return true;
   throw new MillraceError("forbidden", "The token lacks the scope `reveal`, which is required to show sensitive fields.");
+}
+
+/** A page of rows of instances, hidden as by `hiddenRows`. Errors: as `refuseUnknownNames`. */
+export async function hiddenPage<Row extends { readonly instance_id: string }>(
+  asked: Asking & Parameters<typeof refuseUnknownNames>[0],
+  of: z.ZodObject,
+  found: Page<Row>,
+) {
+  const { items, next } = refuseUnknownNames(asked, found);
+  return page({ items: await hiddenRows(asked, of, items, (row) => row.instance_id), next });
 }
 
 /** Rows with the sensitive texts of their instances hidden (see `redactionFor`). */

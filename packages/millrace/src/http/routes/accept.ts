@@ -31,15 +31,12 @@ import { idempotencyKey, traceHeadersSchema, traceOf } from "../headers.ts";
 import { type Asked, needs, operation } from "../operation.ts";
 import { invalidRequest, ProblemSchema, problemOf } from "../problem.ts";
 
+const messageType = z.string().min(1).max(100);
 const schema_version = z.int().min(1).optional().describe("The version of the payload. Default: the current one.");
 const causation_id = chosenName(300).optional().describe("What caused this.");
 
 const commandSchema = z.strictObject({
-  type: z
-    .string()
-    .min(1)
-    .max(100)
-    .meta({ description: "The type of the command.", examples: ["order.ship"] }),
+  type: messageType.meta({ description: "The type of the command.", examples: ["order.ship"] }),
   payload: z.unknown().meta({ description: "The payload, by the schema of the command.", examples: [{ order: "1042" }] }),
   delay_seconds: z.int().min(0).max(MAX_DUE_SECONDS).optional().describe("Seconds until the start."),
   run_at: z.iso
@@ -77,14 +74,10 @@ const commandSchema = z.strictObject({
 });
 
 const eventSchema = z.strictObject({
-  type: z
-    .string()
-    .min(1)
-    .max(100)
-    .meta({
-      description: "The event type, such as `order.delivered`; it must be open to the outside.",
-      examples: ["order.delivered"],
-    }),
+  type: messageType.meta({
+    description: "The event type, such as `order.delivered`; it must be open to the outside.",
+    examples: ["order.delivered"],
+  }),
   payload: z.unknown().meta({ description: "The payload, by the schema of the event.", examples: [{ order: "1042" }] }),
   schema_version,
   correlation_id: chosenName(200).optional().describe("The correlation id of the job. Default: a new one, the id of the event."),
@@ -94,9 +87,7 @@ const eventSchema = z.strictObject({
 /** Limits of a batch in one request. A batch is limited because D1 commits its messages as one value of at most 2 MB. */
 const BATCH_LIMITS = { most: 100, maxBytes: 1024 * 1024 } as const;
 
-/**
- * The documented body of a batch, and the read one. Its items are parsed one by one, so that an invalid item refuses only itself.
- */
+/** The documented body of a batch, and the read one, whose items are parsed one by one: an invalid item refuses only itself. */
 function batchOf<const Name extends string, More extends z.ZodRawShape>(key: Name, item: z.ZodType, more: More) {
   const of = <Item extends z.ZodType>(one: Item) =>
     z.strictObject({ [key]: z.array(one).min(1).max(BATCH_LIMITS.most), ...more } as Record<Name, z.ZodArray<Item>> & More);
@@ -122,7 +113,6 @@ const statedShape = {
   correlation_id: z.string().describe("List the resulting instances with GET /v1/instances?correlation=."),
 };
 
-/** The results of a batch, one per item. */
 function resultsOf<Shape extends z.ZodRawShape>(shape: Shape, id: string) {
   const accepted = z.object({ status: z.literal(202), ...shape });
   return z.object({ results: z.array(z.union([accepted, z.object({ status: z.int(), problem: ProblemSchema })]).meta({ id })) });
@@ -211,7 +201,6 @@ export const accepting = [
   }),
 ];
 
-/** The tenant and the source of messages that a token sends. */
 function requesterOf({ tenantId, actor }: Caller) {
   return { tenantId, source: `api/${actor}` };
 }
@@ -220,7 +209,6 @@ function statedView({ eventId, replayed, correlationId }: Stated) {
   return { event_id: eventId, replayed, correlation_id: correlationId };
 }
 
-/** The request, with its delay or its time to start later by this number of seconds. */
 function later(request: UntypedRequest, seconds: number): UntypedRequest {
   const { runAt, delaySeconds = 0 } = request;
   if (seconds === 0) return request;
@@ -228,7 +216,6 @@ function later(request: UntypedRequest, seconds: number): UntypedRequest {
   return { ...request, runAt: new Date(Math.max(Date.now(), Date.parse(runAt)) + seconds * 1000).toISOString() };
 }
 
-/** Reads a command or an event, from a CloudEvent or JSON. */
 async function readMessage(request: HonoRequest, schema: typeof commandSchema | typeof eventSchema): Promise<UntypedRequest> {
   const key = idempotencyKey(request.header("idempotency-key"));
   if (isCloudEventBatch(request)) {
@@ -240,10 +227,7 @@ async function readMessage(request: HonoRequest, schema: typeof commandSchema | 
   return { ...message, exact: true, idempotencyKey: key ?? message.idempotencyKey, ...traceOf(request) };
 }
 
-/**
- * Reads the messages of a batch, from CloudEvents in batched mode or JSON. An invalid message becomes an error at its position, and so does
- * a message that the caller may not send, for which `assertMay` throws.
- */
+/** A message that is invalid, or that the caller may not send (`assertMay` throws), becomes an error at its position. */
 async function readBatch<Unread extends z.ZodType>(
   request: HonoRequest,
   { key, item, unread }: { key: string; item: z.ZodType; unread: Unread },
@@ -265,7 +249,7 @@ async function readBatch<Unread extends z.ZodType>(
   return { body, messages };
 }
 
-/** Sends the valid messages of a batch together. Returns the result or the problem of each, in order. */
+/** Sends the valid messages together. Returns the result or the problem of each message, in order. */
 async function answerEach<Answer extends object, View>(
   { context }: Pick<Asked, "context">,
   messages: readonly (UntypedRequest | MillraceError)[],

@@ -16,7 +16,7 @@ const action_id = z.string();
 const dry_run = z.boolean().default(false).describe("True returns the consequences, as far as they are recorded, and changes nothing.");
 
 type OperationOf<Act> = Act extends InstanceAct<infer Path, infer _, infer Answer> ? ActOperation<Path, Answer> : never;
-/** The type of such an operation has a name, because the compiler cannot infer the type in a loop. */
+/** The compiler cannot infer this type in a loop. */
 type ActOperation<Path extends string, Answer extends Fields> = Operation<
   ToSchema<
     "post",
@@ -60,7 +60,7 @@ export const instanceActs = Object.entries<InstanceAct>(INSTANCE_ACTS).map(([nam
   });
 }) as unknown as OperationOf<(typeof INSTANCE_ACTS)[keyof typeof INSTANCE_ACTS]>[];
 
-/** The route of the audit. `own` has the verbs of the app. */
+/** `own` has the verbs of the app. */
 export function audit(own: readonly string[]) {
   const verb = z.enum([...new Set([...VERBS, ...Object.values(INSTANCE_ACTS).map(({ verb }) => verb), ...own])]);
   return operation("get", "/v1/audit", "listAudit", "audit list", {

@@ -2,8 +2,8 @@ import * as z from "zod";
 import { ApprovalFilter, ApprovalRow, getApproval, listApprovals } from "../../inspect/approvals.ts";
 import { decideApproval } from "../../operate/decide-approval.ts";
 import { operation, reasoned } from "../operation.ts";
-import { page, pageOf, pageQuery, refuseUnknownNames } from "../paging.ts";
-import { hiddenRows, revealQuery } from "../redaction.ts";
+import { pageOf, pageQuery } from "../paging.ts";
+import { hiddenPage, hiddenRows, revealQuery } from "../redaction.ts";
 
 const decision = <const Verb extends "approve" | "reject">(verb: Verb, summary: string) =>
   operation("post", `/v1/approvals/{id}/${verb}`, `${verb}Question`, `approvals ${verb}`, {
@@ -25,12 +25,7 @@ export const approvals = [
       "A page filtered by `workflow` or by a decided state scans 5,000 questions. It may be short or empty and still have a `next_cursor`.",
     query: { ...ApprovalFilter.shape, ...pageQuery },
     answer: ["A page of questions", pageOf(ApprovalRow)],
-    async run(asked) {
-      const found = await listApprovals(asked.env, asked.by, asked.query);
-      refuseUnknownNames(asked, found);
-      const items = await hiddenRows(asked, ApprovalRow, found.items, (row) => row.instance_id);
-      return page({ ...found, items });
-    },
+    run: async (asked) => hiddenPage(asked, ApprovalRow, await listApprovals(asked.env, asked.by, asked.query)),
   }),
   operation("get", "/v1/approvals/{id}", "getApproval", "approvals show", {
     summary: "Get a question and its answer",

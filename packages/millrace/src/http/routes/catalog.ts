@@ -81,7 +81,7 @@ const CheckedSchema = CheckedMessage.extend({
 type QueueView = z.infer<typeof QueueSchema>;
 type WorkflowView = z.infer<typeof WorkflowSchema>;
 
-/** The declared messages and queues of a catalog. The first request builds them. */
+/** The first request builds the messages and queues of a catalog. */
 const declared = new WeakMap<Catalog, Pick<z.infer<typeof CatalogSchema>, "messages" | "queues">>();
 
 function declaredIn(catalog: Catalog) {

@@ -24,7 +24,6 @@ import { redactionFor, revealQuery } from "../redaction.ts";
 
 const ReplayPlanSchema = ReplayPlanRow.extend({ refused: z.union([ProblemSchema, z.null()]) }).meta({ id: "ReplayPlan" });
 
-/** The plan of a dead letter's replay. Texts that may contain the message's sensitive fields are redacted. */
 function planView(plan: ReplayPlan, problems: Problems, hide: Hide): z.infer<typeof ReplayPlanSchema> {
   const { refused, ...row } = hiddenIn(ReplayPlanRow, plan, hide);
   return { ...row, refused: refused && hiddenProblem(problemOf(refused, problems), hide) };
@@ -48,7 +47,7 @@ const KnownMessage = z.object({
   workflow: z.string().nullable().describe("For a command: the workflow that handles it."),
 });
 
-/** The type of a dead letter's message in the current catalog; null if the type is unknown. */
+/** Null for a type that the current catalog does not have. */
 function knownMessage(catalog: Catalog, { body }: Pick<FullDeadLetter, "body">): z.infer<typeof KnownMessage> | null {
   const type = textField(body, "message_type");
   const kinds = type === null ? [] : catalog.kindsOf(type);
@@ -64,7 +63,7 @@ const DeadLetterDetail = FullDeadLetter.extend({
   replay: ReplayPlanSchema.describe("The result of a replay of the unchanged message now, with the issues by the current schema."),
 }).meta({ id: "DeadLetterDetail" });
 
-/** Size limit of a replay in bytes. A larger message could not be sent, because queues limit a message to 128 KB. */
+/** Queues limit a message to 128 KB. */
 const REPLAY_MAX_BYTES = 120_000;
 
 export const deadLetters = [
@@ -75,9 +74,8 @@ export const deadLetters = [
     query: { ...LetterCauseFilter.shape, ...pageQuery },
     answer: ["A page of causes", pageOf(LetterCause)],
     async run(asked) {
-      const found = await listLetterCauses(asked.env, asked.by, asked.query, redactionOf(asked.catalog));
-      refuseUnknownNames(asked, found);
-      return page(found);
+      const { env, by, catalog, query } = asked;
+      return page(refuseUnknownNames(asked, await listLetterCauses(env, by, query, redactionOf(catalog))));
     },
   }),
   operation("get", "/v1/dead-letters", "listDeadLetters", "dead-letters list", {
@@ -87,8 +85,7 @@ export const deadLetters = [
     query: { ...DeadLetterFilter.shape, ...pageQuery },
     answer: ["A page of dead letters", pageOf(DeadLetterRow)],
     async run(asked) {
-      const found = await listDeadLetters(asked.env, asked.by, asked.query);
-      refuseUnknownNames(asked, found);
+      const found = refuseUnknownNames(asked, await listDeadLetters(asked.env, asked.by, asked.query));
       const ids = found.items.map(({ id }) => id);
       const hide = await hideInErrors(asked.env, asked.by, redactionOf(asked.catalog), ids);
       return page(found, (letter) => hiddenIn(DeadLetterRow, letter, hide(letter.id)));

@@ -5,8 +5,8 @@ import { Doubt, DoubtFilter, doubtBehind, EffectRow, listEffects, listEffectsOf 
 import { getInstance } from "../../inspect/instances.ts";
 import { resolveDoubt } from "../../operate/instances/resolve.ts";
 import { operation, reasoned } from "../operation.ts";
-import { page, pageOf, pageQuery, refuseUnknownNames, timeCursor } from "../paging.ts";
-import { hiddenRows, revealQuery } from "../redaction.ts";
+import { pageOf, pageQuery, timeCursor } from "../paging.ts";
+import { hiddenPage, hiddenRows, revealQuery } from "../redaction.ts";
 
 const resolving = {
   answer: ["The outcome is decided, and the instance continues", component("Resolved", { action_id: z.string(), instance_id: z.string() })],
@@ -32,12 +32,7 @@ export const effects = [
     description: "Returns effects that may or may not have happened. Decide each with `confirm`, `reject` or `retry`.",
     query: { ...DoubtFilter.shape, cursor: timeCursor((cursor) => doubtBehind(cursor)?.at), limit: pageQuery.limit, ...revealQuery },
     answer: ["A page of effects with an unknown outcome", pageOf(Doubt)],
-    async run(asked) {
-      const found = await listEffects(asked.env, asked.by, asked.query);
-      refuseUnknownNames(asked, found);
-      const items = await hiddenRows(asked, Doubt, found.items, (one) => one.instance_id);
-      return page({ ...found, items });
-    },
+    run: async (asked) => hiddenPage(asked, Doubt, await listEffects(asked.env, asked.by, asked.query)),
   }),
   operation("post", "/v1/effects/{key}/confirm", "confirmEffect", "effects confirm", {
     summary: "Confirm that an effect happened",

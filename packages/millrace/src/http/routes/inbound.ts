@@ -24,21 +24,19 @@ import type { Operation } from "../router.ts";
 import { signedText } from "../signed-text.ts";
 import { keyOf, type WebhookScheme } from "../webhook-schemes.ts";
 
-/** A webhook whose signature was verified. */
 export interface InboundWebhook {
-  /** The id that the sender gave the webhook, which is the same in each attempt of the webhook. */
+  /** The sender's id of the webhook, the same in each attempt. */
   readonly id: string;
-  /** The sender's type of the webhook, such as `invoice.paid`; "" for a webhook without a type. */
+  /** The sender's type, such as `invoice.paid`; "" without a type. */
   readonly type: string;
-  /** The parsed body of the webhook. For a form: the form's fields, or the JSON in the form's field `payload`. */
+  /** The parsed body. For a form: its fields, or the JSON in its field `payload`. */
   readonly body: unknown;
   readonly headers: Headers;
 }
 
-/** The message that a webhook becomes. The payload is validated by the schema of the message. */
 export type InboundMessage = {
   readonly payload: unknown;
-  /** The tenant of the message. Default: the tenant of the source. */
+  /** Default: the tenant of the source. */
   readonly tenantId?: string;
 } & (
   | {
@@ -59,15 +57,13 @@ export interface InboundSource {
   /** Names of the Worker's secrets. A webhook signed with any of these secrets is accepted; variables without a value are ignored. */
   readonly secrets: readonly string[];
   readonly tenantId: string;
-  /** Returns the message for a webhook, or undefined to acknowledge and ignore the webhook. */
+  /** Returns undefined to acknowledge and ignore the webhook. */
   map(webhook: InboundWebhook): InboundMessage | undefined | Promise<InboundMessage | undefined>;
   /** Maximum size of a webhook's body in bytes; default 1 MiB, at most 4 MiB. */
   readonly maxBytes?: number;
 }
 
-/**
- * Maximum length of a webhook's id, because an idempotency key consists of the source's name and this id, and has at most 500 characters.
- */
+/** The source's name and this id form an idempotency key, which has at most 500 characters. */
 const MAX_ID_CHARACTERS = 400;
 
 const FORM = "application/x-www-form-urlencoded";
@@ -165,8 +161,7 @@ function keysOf(env: object, { name, scheme, secrets }: InboundSource): Uint8Arr
 
 function parsed(text: string, mediaType: string): unknown {
   if (isJsonType(mediaType)) return parseBounded(text);
-  // The signature does not cover the media type. If a signed JSON text were read as a form, it would have fields that its sender did not
-  // write.
+  // The signature does not cover the media type. A signed JSON text, read as a form, would have fields that its sender did not write.
   if (mediaType !== FORM || /^\s*[[{]/.test(text)) throw notTaken(mediaType, "application/json", FORM);
   const fields = Object.fromEntries(new URLSearchParams(text));
   if (fields.payload !== undefined) return parseBounded(fields.payload);
@@ -176,10 +171,7 @@ function parsed(text: string, mediaType: string): unknown {
 
 const textOr = (value: unknown) => (typeof value === "string" ? value : "");
 
-/**
- * The error for a webhook with a payload that the schema of its message refuses. The error names the type of the webhook. The error omits
- * the fields that the schema would drop, because a sender sends many fields that the message does not need.
- */
+/** Omits the fields that the schema would drop, because a sender sends many fields that the message does not need. */
 function misfit({ detail: { issues = [] } }: MillraceError, { type }: InboundWebhook, message: InboundMessage): MillraceError {
   const definition = "event" in message ? message.event : message.command;
   const unknown = new Set(unknownFields(definition.payload, message.payload, ["payload"]).map(({ path }) => path));

@@ -22,9 +22,8 @@ export const instances = [
     query: { ...InstanceCauseFilter.shape, ...pageQuery },
     answer: ["A page of causes", pageOf(InstanceCause)],
     async run(asked) {
-      const found = await listInstanceCauses(asked.env, asked.by, asked.query, redactionOf(asked.catalog));
-      refuseUnknownNames(asked, found);
-      return page(found);
+      const { env, by, catalog, query } = asked;
+      return page(refuseUnknownNames(asked, await listInstanceCauses(env, by, query, redactionOf(catalog))));
     },
   }),
   operation("get", "/v1/instances/counts", "countInstances", "instances counts", {
@@ -49,8 +48,7 @@ export const instances = [
     },
     answer: ["A page of instances", pageOf(Instance)],
     async run(asked) {
-      const found = await listInstances(asked.env, asked.by, asked.query);
-      refuseUnknownNames(asked, found);
+      const found = refuseUnknownNames(asked, await listInstances(asked.env, asked.by, asked.query));
       const telling = found.items.filter(({ error, retrying, progress }) => error !== null || retrying !== null || progress !== null);
       const hidden = new Map((await hiddenRows(asked, Instance, telling, ({ id }) => id)).map((one) => [one.id, one]));
       return page(found, (one) => hidden.get(one.id) ?? one);

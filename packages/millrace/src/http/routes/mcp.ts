@@ -5,10 +5,8 @@ import { needs, operation } from "../operation.ts";
 import { HttpRefusal } from "../problem.ts";
 import { answers } from "../router.ts";
 
-/** A request of the Model Context Protocol, and the API that answers the request. */
 export interface McpCall {
   readonly request: Request;
-  /** The parsed body of the protocol request. */
   readonly body: unknown;
   readonly caller: { readonly id: string; readonly scopes: readonly string[] };
   readonly document: Pick<Document, "paths" | "components">;
@@ -29,10 +27,7 @@ const message = z.looseObject({ jsonrpc: z.literal("2.0") });
 
 type Ask = (request: Request, context: { env: HttpEnv["Bindings"] }) => Promise<Response>;
 
-/**
- * The route of the Model Context Protocol. `load` imports `millrace/mcp`, which needs `@modelcontextprotocol/server`. `ask` calls the whole
- * API.
- */
+/** `load` imports `millrace/mcp`, which needs `@modelcontextprotocol/server`. `ask` calls the whole API. */
 export function mcp(load: () => Promise<McpServing>, ask: Ask) {
   let document: McpCall["document"] | undefined;
   return operation("post", MCP_PATH, "callTools", undefined, {

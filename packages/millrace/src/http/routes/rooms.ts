@@ -95,7 +95,7 @@ export function roomRoutes(rooms: readonly AnyRoom[]): Routes<RoomHttpEnv> {
   );
 }
 
-/** The token of a request, if the token may join the room. Undefined without a valid token. Errors: `forbidden`, `rate_limited`. */
+/** Undefined without a valid token. Errors: `forbidden` for a token that may not join the room, `rate_limited`. */
 async function callerIn(context: Context<RoomHttpEnv>, { join }: RoomPlan): Promise<Token | undefined> {
   const caller = await countedCaller(context);
   if (caller && !caller.scopes.includes(join)) throw lacksScope(join);
@@ -106,10 +106,7 @@ function guestOf({ actor, scopes, expiresAt }: Token, { send }: RoomPlan): RoomG
   return { name: actor, maySend: send !== null && scopes.includes(send), until: expiresAt ?? null };
 }
 
-/**
- * The guest who opens a connection to a room, by a token in the header or a ticket among the subprotocols. Errors: `unauthorized`,
- * `forbidden`, `rate_limited`.
- */
+/** The guest of a token in the header, or of a ticket among the subprotocols. Errors: `unauthorized`, `forbidden`, `rate_limited`. */
 async function guestIn(
   context: Context<RoomHttpEnv>,
   plan: RoomPlan,

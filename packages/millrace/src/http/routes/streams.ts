@@ -31,7 +31,7 @@ import { invalidRequest } from "../problem.ts";
 
 type Asking = Pick<Asked, "env" | "by" | "catalog" | "context">;
 
-/** Maximum number of events per poll of a stream. If a poll finds more events, only the newest events are sent. */
+/** If a poll finds more events, only the newest of them are sent. */
 const TOLD_AT_ONCE = 100;
 
 const kinds = z
@@ -87,7 +87,7 @@ function followTenant(asked: Asking, heard: Place, kinds: readonly LiveKind[]): 
   };
 }
 
-/** Returns events in the format of the API's lists. If a row has changed since its event, the next poll sends it. */
+/** Events in the format of the API's lists. A row that has changed since its event is sent by the next poll. */
 async function eventsOf({ env, by, catalog }: Asking, happened: readonly Happened[]): Promise<StreamEvent[]> {
   if (happened.length === 0) return [];
   const idsOf = (kind: LiveKind) => happened.flatMap((one) => (one.kind === kind ? [one.id] : []));
@@ -161,7 +161,6 @@ export const instanceStream = operation("get", "/v1/instances/{id}/stream", "fol
   },
 });
 
-/** The position in the steps and the last sent status of an instance's stream. */
 interface Heard {
   readonly place: StepPlace;
   readonly stand: string;
@@ -235,7 +234,6 @@ function heardOf(context: Context<HttpEnv>): Heard {
 /** The data of an event `step`. `count` distinguishes several steps of a run that have the same name. */
 export type StepEvent = ReturnType<typeof stepView>;
 
-/** The view of a step event in the stream, without input and output. */
 function stepView({ event, awaited, end, maxAttempts }: HeardStep, hide: Hide) {
   const { type, timestamp: at } = event;
   const { name, count } = calledAs(event.stepName);

@@ -16,7 +16,7 @@ const MintedSchema = TokenSchema.extend({
   token: z.string().describe("The token. The token is shown only here: the database has only its hash."),
 }).meta({ id: "MintedToken" });
 
-/** The route that mints tokens. The parameter `own` contains the scopes of the app. */
+/** `own` contains the scopes of the app. */
 export function minting(own: readonly string[]) {
   const scope = z.enum([...new Set<string>([...SCOPES, ...own])]);
   return operation("post", "/v1/tokens", "mintToken", "tokens mint", {
@@ -138,7 +138,6 @@ export const tokens = [
   }),
 ];
 
-/** Exchanges a sign-in code for a token. This route needs no token. */
 export const consoleSignIn = operation("post", "/console/sign-in", "signIn", undefined, {
   summary: "Exchange a sign-in code for a token",
   description: "A code works once. The console keeps the token until its tab is closed.",

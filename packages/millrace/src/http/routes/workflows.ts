@@ -58,7 +58,7 @@ function acting<const Kind extends PausedKind, const Verb extends PauseVerb>(kin
   });
 }
 
-/** The workflow or queue to pause or resume. Errors: `invalid_payload` for running instances of all tenants. */
+/** Errors: `invalid_payload` for running instances of all tenants. */
 function workOf(kind: PausedKind, name: string, { running, all_tenants }: { running?: string; all_tenants: boolean }): Work {
   if (running === "pause" && all_tenants) {
     const message = "pauses instances of your tenant only: leave it out with `all_tenants`";
@@ -67,7 +67,6 @@ function workOf(kind: PausedKind, name: string, { running, all_tenants }: { runn
   return { kind, name, allTenants: all_tenants };
 }
 
-/** The lists of workflows, and the routes that pause and resume workflows and queues. */
 export const workflows = [
   operation("get", "/v1/workflows", "listWorkflows", "workflows list", {
     summary: "List the workflows with their state",
