@@ -88,14 +88,14 @@ export async function listActions(env: EngineEnv, by: Operator, filter: Filter &
   return { items: items.map((row) => ({ ...row, about: about(row) })), next };
 }
 
-/** True if the selected index covers only one of the given filters, so that each row must be checked for the other filters. */
+/** True if the selected index covers only one of the given filters. */
 function isLookedFor({ instance, target, bulk, actor, verb, result }: Filter): boolean {
   const byIndex = instance !== undefined || target !== undefined || bulk !== undefined;
   const others = [actor, verb, result, ...(instance === undefined ? [] : [target])];
   return others.filter((one) => one !== undefined).length > (byIndex ? 0 : 1);
 }
 
-/** Selects the index with the fewest rows. Most actions in the audit are actions on items of bulk actions. */
+/** Selects the index with the fewest rows. Most actions are on items of bulk actions. */
 function whereActionsAre({ instance, target, bulk, actor, verb, result }: Filter): Statement {
   if (instance !== undefined) return sql`INDEXED BY millrace_actions_by_instance WHERE instance_id = ${instance} ${andAlone(bulk)}`;
   if (target !== undefined) return sql`INDEXED BY millrace_actions_by_target WHERE target = ${target} ${andAlone(bulk)}`;
@@ -106,7 +106,7 @@ function whereActionsAre({ instance, target, bulk, actor, verb, result }: Filter
   return sql`INDEXED BY millrace_actions_by_time WHERE true`;
 }
 
-/** The condition that omits the actions on items of bulk actions. */
+/** Omits the actions on items of bulk actions. */
 function andAlone(bulk: Filter["bulk"]): Statement {
   return bulk === undefined ? sql`` : sql`AND detail->>'bulk' IS NULL`;
 }
@@ -132,10 +132,7 @@ export function actionsNamed(env: EngineEnv, by: Operator, ids: readonly string[
   );
 }
 
-/**
- * True if an operator has retried an instance at or after `at`, in milliseconds by the database's clock. A step uses this function to
- * continue only after an operator's decision. Once the result is true, it remains true as long as the audit keeps the action of the retry.
- */
+/** True if an operator has retried an instance at or after `at`, in milliseconds by the database's clock, as far as the audit reaches back. */
 export async function retriedSince(env: EngineEnv, tenantId: string, instanceId: string, at: number): Promise<boolean> {
   const found = await query(
     env.DB,
@@ -152,10 +149,7 @@ interface Target {
   readonly instance_id?: string | null;
 }
 
-/**
- * The titles of action targets. The title of an instance contains its workflow and subject. The title of an effect also contains its step.
- * The title of a dead letter contains its type and key. All other targets, and removed targets, have no title.
- */
+/** The field `about` of targets. */
 export async function aboutThese(env: EngineEnv, by: Operator, targets: readonly Target[]): Promise<(target: Target) => string | null> {
   const steps = new Map(targets.map(({ target }) => [target, parseEntryKey(target)]));
   const ids = [...new Set(targets.flatMap((one) => [one.target, one.instance_id ?? [], steps.get(one.target)?.instanceId ?? []].flat()))];

@@ -1,4 +1,4 @@
-import { isoOrNull } from "../contract/row.ts";
+import { iso, isoOrNull } from "../contract/row.ts";
 import { fragment, now, type Statement, sql } from "../contract/sql.ts";
 import { ON_ITS_WAY, UNSEEN, WAITS_FOR_SLOT } from "../store/instances/status.ts";
 import { pauseOf } from "../store/pauses.ts";
@@ -26,20 +26,9 @@ export function andActivity(activity: Activity | undefined): Statement {
   return activity === undefined ? sql`` : CONDITIONS[activity];
 }
 
-/**
- * The activity of an instance according to the platform's history. If several steps are being retried, the result contains the step that
- * continues first. If several sleeps run, the result contains the sleep that ends first.
- */
+/** The activity in the platform's history: of several retries the next, and of several sleeps the one that ends first. */
 export function activityIn(steps: readonly StepRecord[]): Now {
-  const retrying = first(
-    steps.flatMap((step) => retryOf(step)),
-    ({ at }) => at,
-  );
-  const sleeping = first(
-    steps.filter(({ state, until }) => state === "sleeping" && until !== null),
-    ({ until }) => until,
-  );
-  return { retrying: retrying?.row ?? null, sleeping: sleeping && { step: sleeping.name, until: isoOrNull(sleeping.until) } };
+  return { retrying: first(steps.flatMap(retryOf)), sleeping: first(steps.flatMap(sleepOf)) };
 }
 
 /** When the platform begins the next attempt of a step; null if no attempt is due. */
@@ -55,6 +44,11 @@ function retryOf(step: StepRecord) {
   return [{ at, row: { step: step.name, attempt: last.attempt, next_at: isoOrNull(at), error: last.error.message } }];
 }
 
-function first<T>(all: readonly T[], at: (one: T) => number | null): T | null {
-  return all.toSorted((one, other) => (at(one) ?? Number.POSITIVE_INFINITY) - (at(other) ?? Number.POSITIVE_INFINITY))[0] ?? null;
+function sleepOf({ state, name: step, until: at }: StepRecord) {
+  return state === "sleeping" && at !== null ? [{ at, row: { step, until: iso(at) } }] : [];
+}
+
+function first<Row>(all: readonly { readonly at: number | null; readonly row: Row }[]): Row | null {
+  const [soonest] = all.toSorted((one, other) => (one.at ?? Number.POSITIVE_INFINITY) - (other.at ?? Number.POSITIVE_INFINITY));
+  return soonest?.row ?? null;
 }

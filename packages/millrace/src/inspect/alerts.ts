@@ -14,7 +14,7 @@ import { query } from "../store/d1/retry.ts";
 import { INSTANCE_STATUSES, type InstanceStatus, UNDER_WAY } from "../store/instances/status.ts";
 import { historyOf } from "./history.ts";
 
-/** The delivery of a notice to an external address. The state of a delivery is the state of the instance that sends the notice. */
+/** The delivery of a notice to an external address, by the instance that sends the notice. */
 export const Delivery = component("NoticeDelivery", {
   instance_id: z.string(),
   status: z
@@ -32,10 +32,7 @@ export interface DeliveryRow {
   readonly error: string | null;
 }
 
-/**
- * The state of a delivery, read from the database alone. The sending step has the class `keyed`, which records no row for a failed attempt
- * that is retried.
- */
+/** The sending step has the class `keyed`, which records no row for a failed attempt that is retried. */
 function deliveryInDatabase({ id, status, error }: DeliveryRow): Delivery {
   const failure = error === null ? null : (JSON.parse(error) as Failure);
   return { instance_id: id, status, attempts: failure?.attempts ?? null, last_error: failure?.message ?? null };
@@ -78,14 +75,12 @@ export type AlertRow = z.infer<typeof AlertRow>;
 
 export const AlertFilter = z.object({ state: z.enum(ALERT_STATES).optional(), rule: z.string().min(1).max(64).optional() });
 
-/** A field that contains invalid JSON after a manual `UPDATE` is read as empty. */
+/** Invalid JSON, after a manual `UPDATE`, is read as empty. */
 const COLUMNS = fragment(`id, rule, state, severity, iif(json_valid(labels), labels, '{}') AS labels, value, count,
   iif(json_valid(examples), examples, '[]') AS examples, since, last_at, fired_at, notice_at, resolved_at,
   iif(muted_until > ${now.fragment}, json_object('until', muted_until, 'reason', coalesce(mute_reason, '')), NULL) AS muted`);
 
-/**
- * The deployment's alerts, newest first: open alerts, and those resolved in the last 30 days. The first cell has the alerts of all cells.
- */
+/** The deployment's alerts, newest first. The first cell has the alerts of all cells. */
 export async function listAlerts(given: EngineEnv, filter: z.infer<typeof AlertFilter> & PageRequest): Promise<Page<AlertRow>> {
   const env = inCell(given);
   const { items, next } = await rowPage(AlertRow, filter, positionBy("since", "id"), (before, limit) =>
@@ -102,7 +97,7 @@ export async function listAlerts(given: EngineEnv, filter: z.infer<typeof AlertF
   return { items: items.map((alert) => ({ ...alert, ...(sent.get(alert.id) ?? { notified_at: null, delivery: null }) })), next };
 }
 
-/** Maximum number of running deliveries per page for which the platform is queried. Further deliveries show the state in the database. */
+/** Maximum number of running deliveries per page for which the platform is queried. */
 const MAX_ASKED = 10;
 
 interface Sent extends DeliveryRow {
@@ -113,9 +108,8 @@ interface Sent extends DeliveryRow {
 }
 
 /**
- * The last delivery of each alert's notification, by alert id. The function reads the instances that send the notifications. These
- * instances belong to the tenant of the alerts. An alert has no delivery if it has no channel, or if the instance that sends its
- * notification has not started.
+ * The last delivery of each alert's notification, by alert id, from the instances of the alerts' tenant that send them. An alert has none
+ * without a channel, and before that instance starts.
  */
 async function deliveriesOf(env: EngineEnv, alerts: readonly AlertRow[]) {
   const noticed = new Map(alerts.flatMap(({ id, notice_at }) => (notice_at === null ? [] : [[id, notice_at] as const])));

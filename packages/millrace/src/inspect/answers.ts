@@ -3,7 +3,6 @@ import { fragment } from "../contract/sql.ts";
 import { nobodyRuns } from "../store/inbox/doubts.ts";
 import { type InstanceStatus, RETRYABLE } from "../store/instances/status.ts";
 
-/** The consequence of each resolution of an unknown outcome, as a sentence. */
 export const Answers = z
   .object({
     confirm: z.string(),
@@ -19,7 +18,7 @@ export const DOUBTED_COLUMNS = fragment(`i.status, i.undo AS undone_by, e.positi
 
 export interface Doubted {
   readonly status: InstanceStatus;
-  /** The action id of the instance's undo, running or complete; null without an undo. */
+  /** The action id of the instance's undo; null without one. */
   readonly undone_by: string | null;
   /** 1 if the step belongs to an undo. */
   readonly takes_back: number;
@@ -71,10 +70,7 @@ function answersOf({ status, undone_by: undo, undoable, runs_no_more, ...doubted
   };
 }
 
-/**
- * The consequence of each answer of an operator while an undo runs. An undo never executes a rejected effect, because a rejected effect
- * needs no undo.
- */
+/** The consequences while an undo runs. An undo never executes a rejected effect, which needs no undo. */
 function inUndo(undoable: boolean, status: InstanceStatus, returns: string): Answers {
   const back = undoable ? "is undone" : "remains, because it has no undo handler";
   const then = status === "errored" ? "a retry continues the undo" : status === "terminated" ? "the undo has ended" : "the undo continues";

@@ -46,7 +46,7 @@ export const ApprovalFilter = z.object({
 });
 export type ApprovalFilter = z.infer<typeof ApprovalFilter> & PageRequest;
 
-/** The tenant's questions, newest first. A page that is filtered by workflow or state may be short and still have a next page. */
+/** Newest first. A page that is filtered by workflow or state may be short and still have a next page. */
 export function listApprovals(env: EngineEnv, by: Operator, filter: ApprovalFilter): Promise<Page<ApprovalRow>> {
   return rowPage(ApprovalRow, filter, positionBy("asked_at", "id"), async (before, limit) => {
     const behind = sql`${whereTheyAre(by, filter)} AND (asked_at, id) < (${before.at}, ${before.id}) ORDER BY asked_at DESC, id DESC`;
@@ -72,10 +72,7 @@ function isLookedFor({ instance, state, workflow }: ApprovalFilter): boolean {
   return instance === undefined && (workflow !== undefined || (state !== undefined && state !== "pending"));
 }
 
-/**
- * Selects the index with the fewest rows. The candidates are the index by instance, the index of open questions, and the index by tenant
- * and time. The condition of the partial index is a literal, because SQLite does not match it with a bound value.
- */
+/** Selects the index with the fewest rows. SQLite matches the condition of a partial index only with a literal. */
 function whereTheyAre(by: Operator, { instance, state }: ApprovalFilter): Statement {
   if (instance !== undefined && state === "pending") {
     return sql`WHERE instance_id = ${instance} AND +tenant_id = ${by.tenantId} AND ${SOMEBODY_WAITS}`;
@@ -88,7 +85,7 @@ function whereTheyAre(by: Operator, { instance, state }: ApprovalFilter): Statem
   return sql`INDEXED BY millrace_approvals_by_time WHERE tenant_id = ${by.tenantId}`;
 }
 
-/** Reads one question. Errors: `approval_not_found`, also for a question of another tenant. */
+/** Errors: `approval_not_found`, also for a question of another tenant. */
 export async function getApproval(env: EngineEnv, by: Operator, id: string): Promise<ApprovalRow> {
   return approvalIn(await query(env.DB, selectApproval(by, id)));
 }

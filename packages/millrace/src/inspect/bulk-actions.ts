@@ -49,7 +49,7 @@ export const BulkAction = z.object({
 });
 export type BulkAction = z.infer<typeof BulkAction>;
 
-/** The stored bulk action, with the progress that only the engine reads. */
+/** With the progress that only the engine reads. */
 const StoredBulk = BulkAction.extend({
   looked: z.int(),
   stage: z.object({ from: z.int(), skipped: z.int(), failed: z.int() }),
@@ -126,10 +126,7 @@ export async function getBulkAction(env: EngineEnv, by: Pick<Operator, "tenantId
   return BulkAction.parse(await storedBulk(env, by, id));
 }
 
-/**
- * The results of a bulk action after item `behind`, in the order of its items. The list has at most `limit` + 1 results, so that the caller
- * can detect a next page. Errors: `bulk_action_not_found`.
- */
+/** At most `limit` + 1 results after item `behind`, so that the caller can detect a next page. Errors: `bulk_action_not_found`. */
 export async function listBulkItems(
   env: EngineEnv,
   by: Operator,

@@ -32,10 +32,7 @@ export const CheckedMessage = z.object({
     .describe("The holder of the key: an instance, the tombstone of one, or an event."),
 });
 
-/**
- * Validates a message without storing it, and returns its key and the current holder of the key. Errors: `unknown_message_type`;
- * `invalid_payload` with every issue that a sender would get.
- */
+/** Errors: `unknown_message_type`; `invalid_payload` with every issue that a sender would get. */
 export async function checkMessage(
   env: Pick<EngineEnv, "DB">,
   catalog: Catalog,

@@ -12,7 +12,7 @@ import { query } from "../store/d1/retry.ts";
 import { ENDED } from "../store/instances/status.ts";
 import type { Catalog } from "../topology/catalog.ts";
 
-/** The cost of an instance so far, by list prices, in one round trip. The function returns undefined for a removed instance. */
+/** Undefined for a removed instance. */
 export async function costOfInstance(env: EngineEnv, id: string): Promise<Cost | undefined> {
   const [use] = await storedUse(env, [id]);
   return use && rounded(instanceCost(use));
@@ -22,10 +22,7 @@ export async function costOfInstance(env: EngineEnv, id: string): Promise<Cost |
 const LOOKED_AT = 2000;
 const RECKONED = 25;
 
-/**
- * The cost of each workflow in the catalog, and the monthly cost of the deployment. Both follow from the newest runs of all tenants and the
- * counts of the last day. The result contains no tenant's name.
- */
+/** Costs by the newest runs of all tenants and the counts of the last day. The result contains no tenant's name. */
 export async function costsOfDeployment(given: EngineEnv, { workflows: known }: Pick<Catalog, "workflows">): Promise<Costs> {
   // The first cell has the counts of all cells.
   const env = inCell(given);
@@ -61,10 +58,7 @@ async function newestRuns({ DB }: EngineEnv): Promise<string[]> {
   return [...Map.groupBy(rows, ({ workflow }) => workflow).values()].flatMap((runs) => runs.slice(0, RECKONED).map(({ id }) => id));
 }
 
-/**
- * The count of ended runs by workflow, and the count of deliveries that returned to their queues. The counts of the last minute may be
- * missing.
- */
+/** Ended runs by workflow, and deliveries that returned to their queues. The counts of the last minute may be missing. */
 async function countedSince({ DB }: EngineEnv, span: Exclude<Span, "ever">, ms: number) {
   const now = Date.now();
   const rows = await query<{ body: string }>(DB, selectCountsBetween(span, now - ms, now + SPAN_MS[span]));

@@ -79,9 +79,9 @@ export const DeadLetterFilter = z.object({
 });
 export type DeadLetterFilter = Partial<z.infer<typeof DeadLetterFilter>> & PageRequest;
 
-/** A reader of the tenant's dead letters. Dead letters without a tenant are visible only with the scope `unattributed`. */
 export type DeadLetterReader = Asker;
 
+/** Dead letters without a tenant are visible only with the scope `unattributed`. */
 export function seesUnattributed({ scopes }: DeadLetterReader): boolean {
   return scopes.includes("unattributed");
 }
@@ -92,16 +92,12 @@ const COLUMNS = fragment(
     iif(escalated_at IS NULL, NULL, json_object('by', escalated_by, 'at', escalated_at, 'note', escalation)) AS escalation`,
 );
 
-/**
- * Dead letters in one state, newest first. With a filter by queue, reason or type, a page may be short or empty although a next page
- * exists.
- */
+/** Newest first. With a filter by queue, reason or type, a page may be short or empty although a next page exists. */
 export function listDeadLetters(env: EngineEnv, by: DeadLetterReader, filter: DeadLetterFilter): Promise<Page<DeadLetterRow>> {
   const readers = seesUnattributed(by) ? [by.tenantId, null] : [by.tenantId];
   return rowPage(DeadLetterRow, filter, positionBy("captured_at", "id"), async (before, limit) => {
     const end = isLookedFor(filter) ? await endOfLook(env, readers, filter, before) : undefined;
-    // A separate statement for each tenant reads the index in order. A common statement with OR would have to sort the rows of both
-    // tenants.
+    // A statement for each tenant reads the index in order. One statement with OR would sort the rows of both.
     const of = (tenantId: string | null) => sql`
         SELECT ${COLUMNS} FROM millrace_dead_letters ${whereLettersAre(filter)} AND tenant_id IS ${tenantId}
           ${andEquals(fragment("queue"), filter.queue)} ${andEquals(fragment("reason"), filter.reason)}
@@ -126,10 +122,7 @@ function isInEscalated({ state = "open", cause, escalated }: DeadLetterFilter): 
   return escalated === true && state === "open" && cause === undefined;
 }
 
-/**
- * The last dead letter that this page scans, read from the index alone. The result is undefined if the page scans all remaining dead
- * letters.
- */
+/** The last dead letter that this page scans; undefined if it scans all that remain. */
 async function endOfLook(
   { DB }: EngineEnv,
   readers: readonly (string | null)[],
@@ -149,10 +142,7 @@ async function endOfLook(
   return newest && positionBy("captured_at", "id")(newest);
 }
 
-/**
- * Selects the index with the fewest rows. Conditions of a partial index are literal text, because SQLite does not match them with a bound
- * value.
- */
+/** Selects the index with the fewest rows. SQLite matches the conditions of a partial index only with literals. */
 export function whereLettersAre(filter: DeadLetterFilter): Statement {
   const { state = "open", cause } = filter;
   if (isInEscalated(filter)) return sql`INDEXED BY millrace_dead_letters_escalated WHERE escalated_at IS NOT NULL AND state = 'open'`;
@@ -172,7 +162,7 @@ function visibleTo(by: DeadLetterReader): Statement {
   return seesUnattributed(by) ? sql`(+tenant_id = ${by.tenantId} OR +tenant_id IS NULL)` : sql`+tenant_id = ${by.tenantId}`;
 }
 
-/** One dead letter with its message. Errors: `dead_letter_not_found`, also for a dead letter of another tenant. */
+/** Errors: `dead_letter_not_found`, also for a dead letter of another tenant. */
 export async function getDeadLetter(env: EngineEnv, by: DeadLetterReader, id: string): Promise<FullDeadLetter> {
   const [found] = await selectRows(
     env.DB,
@@ -186,12 +176,10 @@ export async function getDeadLetter(env: EngineEnv, by: DeadLetterReader, id: st
   throw new MillraceError("dead_letter_not_found", said);
 }
 
-/**
- * Length of the longest message that a list reads, in characters (SQLite's `length`). If a message is longer, its whole error is redacted.
- */
+/** In characters. If a message is longer, its whole error is redacted. */
 const MAX_READ_BYTES = 32 * 1024;
 
-/** Returns a function from a dead letter's id to a function that redacts the values of the message's sensitive fields in an error. */
+/** Hides the values of the message's sensitive fields in a dead letter's error. */
 export async function hideInErrors(env: EngineEnv, by: DeadLetterReader, redaction: Redaction, ids: readonly string[]): Promise<HideOf> {
   if (redaction === REVEALED || ids.length === 0) return () => hideNothing;
   const hides = await hidesOfLetters(env, by, redaction, ids);
@@ -222,10 +210,7 @@ async function hidesOfLetters(env: EngineEnv, by: DeadLetterReader, redaction: R
 export const LettersOfType = component("DeadLettersOfType", { queue: z.string(), type: z.string(), captured: z.int(), open: z.int() });
 type LettersOfType = z.infer<typeof LettersOfType>;
 
-/**
- * The dead letters of the last day, of all tenants, by queue and type, and the cells that did not answer. A type for which `isKnown`
- * returns false is counted as `unknown`.
- */
+/** Of the last day and all tenants, with the cells that did not answer. A type for which `isKnown` is false counts as `unknown`. */
 export async function deadLettersByType(env: Pick<EngineEnv, "DB">, isKnown: (type: string) => boolean) {
   const { found, failed } = await readCells(env, ({ DB }) => atomically(DB, STATES.map(selectRecentLetters)));
   const rows = found.flatMap((states) =>

@@ -11,7 +11,6 @@ import { MAX_COUNTED } from "../store/health.ts";
 
 const STATES = ["suspected", "repairing", "open", "repaired", "gone"] as const;
 
-/** A conflict between two records. */
 export const DivergenceRow = component("Divergence", {
   kind: z.string().describe("The kind of conflict. See docs/reconciliation.md for the meaning and the fix of each kind."),
   what: z.string().describe("The id of an instance, message, dead letter or action, or a digest of a named item."),
@@ -30,10 +29,7 @@ export const DivergenceRow = component("Divergence", {
 
 export const DivergenceFilter = z.object({ state: z.enum(STATES).default("open"), kind: z.string().min(1).max(100).optional() });
 
-/**
- * Conflicts in one state, newest first. With the scope `observe`, the list contains the conflicts of all tenants; otherwise only the
- * conflicts of the caller's tenant.
- */
+/** Newest first: of all tenants with the scope `observe`, otherwise of the caller's tenant. */
 export function listDivergences(
   env: EngineEnv,
   by: Asker,
@@ -68,9 +64,8 @@ async function ofCells<T extends object = Row>(env: EngineEnv, { scopes }: Asker
 }
 
 function newestFirst(one: Row, other: Row): number {
-  const [a, b] = [one, other].map(({ first_seen_at, what, kind }) => [Number(first_seen_at), String(what), String(kind)] as const);
-  const at = [0, 1, 2].find((place) => a?.[place] !== b?.[place]);
-  return at === undefined || (a?.[at] ?? 0) > (b?.[at] ?? 0) ? -1 : 1;
+  const nameOf = ({ what, kind }: Row) => `${what}\0${kind}`;
+  return Number(other.first_seen_at) - Number(one.first_seen_at) || (nameOf(one) > nameOf(other) ? -1 : 1);
 }
 
 const BESIDE = "--";

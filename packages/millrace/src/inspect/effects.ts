@@ -48,11 +48,10 @@ export const EffectRow = component("Effect", {
 });
 export type EffectRow = z.infer<typeof EffectRow>;
 
-/** An effect that an operator must resolve, and the consequence of each resolution. */
 export const Doubt = EffectRow.extend({ workflow: z.string(), subject: z.string(), consequences: Answers }).meta({ id: "Doubt" });
 export type Doubt = z.infer<typeof Doubt>;
 
-/** A guarded effect with the fields that operator actions need. Input and output are JSON texts, and times are milliseconds. */
+/** The fields that operator actions need. Input and output are JSON texts, and times are milliseconds. */
 const StoredEffect = EffectRow.extend({
   input: z.string().nullable(),
   output: z.string().nullable(),
@@ -85,34 +84,33 @@ const DOUBT = fragment(`${COLUMNS.fragment}, i.workflow, i.subject, ${DOUBTED_CO
  * The effects of an instance in the order of its steps, then the steps that undid effects, in the order of the undo. Generations for which
  * nothing was sent are omitted.
  */
-export function effectsOf(env: EngineEnv, by: Operator, instanceId: string): Promise<Effect[]> {
-  return select(env, by, instanceId, sql`NOT ${IS_FREE}`);
+export async function effectsOf(env: EngineEnv, by: Operator, instanceId: string): Promise<Effect[]> {
+  return (await read(env, by, instanceId, COLUMNS, sql`NOT ${IS_FREE}`)).map((row) => rowOf(StoredEffect, row));
 }
 
 /** Like `effectsOf`, and also returns the generations that a retry would begin. These generations have the state `failed`. */
-export function effectsAndFree(env: EngineEnv, by: Operator, instanceId: string): Promise<Effect[]> {
-  return select(env, by, instanceId, sql`true`);
+export async function effectsAndFree(env: EngineEnv, by: Operator, instanceId: string): Promise<Effect[]> {
+  return (await read(env, by, instanceId, COLUMNS, sql`true`)).map((row) => rowOf(StoredEffect, row));
 }
 
 /** The effects of `effectsOf` in the form of the API. */
 export async function listEffectsOf(env: EngineEnv, by: Operator, instanceId: string): Promise<EffectRow[]> {
-  return (await query(env.DB, ofInstance(COLUMNS, by, instanceId, sql`NOT ${IS_FREE}`))).map((row) => rowOf(EffectRow, withKey(row)));
+  return (await read(env, by, instanceId, COLUMNS, sql`NOT ${IS_FREE}`)).map((row) => rowOf(EffectRow, row));
 }
 
-/** An instance's effects in doubt, in the order of its steps. */
 export async function doubtsOf(env: EngineEnv, by: Operator, instanceId: string): Promise<Doubt[]> {
-  return (await query(env.DB, ofInstance(DOUBT, by, instanceId, sql`e.state = 'in_doubt'`))).map(doubtIn);
+  return (await read(env, by, instanceId, DOUBT, sql`e.state = 'in_doubt'`)).map(doubtIn);
 }
 
-async function select(env: EngineEnv, by: Operator, instanceId: string, which: Statement): Promise<Effect[]> {
-  return (await query(env.DB, ofInstance(COLUMNS, by, instanceId, which))).map((row) => rowOf(StoredEffect, withKey(row)));
-}
-
-function ofInstance(columns: Fragment, { tenantId }: Operator, instanceId: string, which: Statement): Statement {
-  return sql`
-    SELECT ${columns} FROM millrace_inbox e JOIN millrace_instances i ON i.id = e.instance_id
-    WHERE e.instance_id = ${instanceId} AND i.tenant_id = ${tenantId} AND ${which}
-    ORDER BY e.position < 0, e.position, e.item, e.generation`;
+async function read({ DB }: EngineEnv, { tenantId }: Operator, instanceId: string, columns: Fragment, which: Statement) {
+  const rows = await query(
+    DB,
+    sql`
+      SELECT ${columns} FROM millrace_inbox e JOIN millrace_instances i ON i.id = e.instance_id
+      WHERE e.instance_id = ${instanceId} AND i.tenant_id = ${tenantId} AND ${which}
+      ORDER BY e.position < 0, e.position, e.item, e.generation`,
+  );
+  return rows.map(withKey);
 }
 
 export const DoubtFilter = z.object({
@@ -121,12 +119,10 @@ export const DoubtFilter = z.object({
   step: z.string().optional().describe("The name of a step in the code, for all items and generations."),
 });
 
-/**
- * The tenant's effects in doubt, oldest first. The query reads the effects in doubt of all tenants, because only few effects are in doubt.
- */
+/** Oldest first. The query reads the effects in doubt of all tenants, which are few. */
 export async function listEffects(env: EngineEnv, by: Operator, filter: z.infer<typeof DoubtFilter> & PageRequest): Promise<Page<Doubt>> {
   const size = Math.min(filter.limit ?? 50, 200);
-  const { at, key } = behind(filter.cursor);
+  const { at, key } = doubtBehind(filter.cursor ?? "") ?? FIRST;
   const rows = await query(
     env.DB,
     sql`
@@ -137,12 +133,12 @@ export async function listEffects(env: EngineEnv, by: Operator, filter: z.infer<
         ${andEquals(fragment("workflow"), filter.workflow)} ${andEquals(fragment("step"), filter.step)}
       ORDER BY e.updated_at, e.instance_id, e.step, e.item, e.generation LIMIT ${size + 1}`,
   );
-  const items = rows.slice(0, size).map(doubtIn);
+  const items = rows.slice(0, size).map((row) => doubtIn(withKey(row)));
   const last = rows.length > size ? items.at(-1) : undefined;
   return { items, next: last === undefined ? null : `${Date.parse(last.updated_at)}.${last.key}` };
 }
 
-/** The effect that a cursor names. The next page starts after this effect. Undefined for an invalid cursor. */
+/** The effect after which the next page starts; undefined for an invalid cursor. */
 export function doubtBehind(cursor: string): { at: number; key: EntryKey } | undefined {
   const [, at, name = ""] = /^(0|[1-9]\d{0,15})\.([A-Za-z0-9_-]{1,4000})$/.exec(cursor) ?? [];
   const key = parseEntryKey(name);
@@ -151,16 +147,12 @@ export function doubtBehind(cursor: string): { at: number; key: EntryKey } | und
 
 const FIRST = { at: 0, key: { instanceId: "", step: "", item: "", generation: 0 } };
 
-function behind(cursor: string | undefined): { at: number; key: EntryKey } {
-  return (cursor === undefined ? undefined : doubtBehind(cursor)) ?? FIRST;
-}
-
-function withKey(row: Row) {
+function withKey(row: Row): Row {
   const { instance_id, step, item, generation } = row;
   const of = { instanceId: String(instance_id), step: String(step), item: String(item), generation: Number(generation) };
   return { ...row, key: formatEntryKey(of) };
 }
 
 function doubtIn(row: Row): Doubt {
-  return rowOf(Doubt, { ...withKey(row), consequences: answersTo(row as unknown as Doubted) });
+  return rowOf(Doubt, { ...row, consequences: answersTo(row as unknown as Doubted) });
 }

@@ -10,8 +10,8 @@ export const Fingerprint = z
   );
 
 /**
- * A payload's signed fingerprint for the API, 32 hex characters. With an unsigned digest, a reader who sees the rest of a payload could
- * find a short redacted field by trying values. A tombstone has only the beginning of the fingerprint, so the beginning is signed.
+ * 32 hex characters. With an unsigned digest, a reader who sees the rest of a payload could find a short redacted field by trying values.
+ * A tombstone has only the beginning of the fingerprint, so the beginning is signed.
  */
 export function signedFingerprint({ MILLRACE_KEY }: Pick<EngineEnv, "MILLRACE_KEY">, tenantId: string, fingerprint: string): string {
   return signed(MILLRACE_KEY, "fingerprint", tenantId, fingerprint.slice(0, STORED_CHARACTERS));

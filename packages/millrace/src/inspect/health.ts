@@ -6,7 +6,7 @@ import { beyond, highestCell, openCell } from "../store/cells.ts";
 import { query } from "../store/d1/retry.ts";
 import { ENGINE_SCHEMA, notApplied, type Schema, type SchemaRow } from "../store/schema.ts";
 
-/** How long an isolate reuses a successful schema check, in milliseconds. */
+/** How long an isolate reuses a successful check. */
 const TRUSTED_MS = 60_000;
 
 const trusted = new WeakMap<D1Database, number>();
@@ -34,7 +34,7 @@ function lacking({ migration, lacks }: NonNullable<ReturnType<typeof notApplied>
   );
 }
 
-/** Like `assertSchema`, with at most one query per minute while all migrations are applied. */
+/** At most one query per minute while all migrations are applied. */
 export async function assertSchemaOnce(env: Pick<EngineEnv, "DB" | "CELL">, own: Schema): Promise<void> {
   if ((trusted.get(env.DB) ?? 0) <= Date.now()) await assertSchema(env, own);
 }

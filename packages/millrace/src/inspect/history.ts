@@ -11,7 +11,7 @@ export interface AttemptError {
   code: ErrorCode | null;
 }
 
-/** One attempt of a step. The attempt number starts at 1 again after a restart of the instance. */
+/** The attempt number starts at 1 again after a restart of the instance. */
 interface AttemptRecord {
   attempt: number;
   started_at: number;
@@ -20,7 +20,7 @@ interface AttemptRecord {
   retry_delay_ms: number | null;
 }
 
-/** One step in the platform's history, with the field names of `Step`. Times are milliseconds since the epoch. */
+/** A step in the platform's history, with the field names of `Step`. Times are milliseconds. */
 export interface StepRecord {
   type: "do" | "sleep" | "waitForEvent";
   name: string;
@@ -47,25 +47,17 @@ export interface History {
   own: number;
 }
 
-/**
- * The platform streams past events, then new ones. If the stream sends nothing for this many milliseconds, all past events were received.
- */
+/** The platform streams past events, then new ones. After a pause of this length, all past events were received. */
 export const QUIET_MS = 50;
 export const FIRST_EVENT_MS = 1000;
 const SHOWN_EVENTS = 500;
-/**
- * This limit exceeds the number of events of any usual instance. The platform allows 10,000 steps, and a step usually has three or four
- * events.
- */
+/** The platform allows 10,000 steps, and a step usually has three or four events. */
 const ALL_EVENTS = 250_000;
 /** The platform's clock may be ahead of the Worker's clock by at most this much. */
 const CLOCKS_APART_MS = 250;
 const MAX_MESSAGE_CHARACTERS = 1000;
 
-/**
- * The event types that are requested from the platform. Events that contain a step's output or the message are not requested, because the
- * API does not show these events.
- */
+/** Events that contain a step's output or the message are not requested, because the API does not show them. */
 const WANTED = [
   "step_started",
   "step_errored",
@@ -89,8 +81,8 @@ interface Remembered {
 }
 
 /**
- * The platform's steps of an instance, oldest first, then the steps of the instance's undo. The list is empty for an instance that the
- * platform has removed, and for a workflow without a binding. If the history is long, only the beginning is returned.
+ * The platform's steps of an instance, oldest first, then those of its undo. Empty for an instance that the platform has removed, and for a
+ * workflow without a binding. Of a long history, only the beginning is returned.
  */
 export async function historyOf(env: EngineEnv, { id, workflow, undo_action = null }: Remembered, most = SHOWN_EVENTS): Promise<History> {
   const parts = await Promise.all(platformNames(id, undo_action).map((name) => partOf(env, workflow, name, most)));
@@ -101,7 +93,6 @@ export async function historyOf(env: EngineEnv, { id, workflow, undo_action = nu
   };
 }
 
-/** The platform's names of an instance's run and of its undo. */
 export function platformNames(id: string, undo: string | null): string[] {
   return undo === null ? [id] : [id, platformId(id, undo)];
 }
@@ -127,13 +118,11 @@ export async function partOf(env: EngineEnv, workflow: string, name: string, mos
   return { startedAt, steps: [...steps.values()], truncated: events > most };
 }
 
-/** A step that the platform has stored, with its output or its error. */
 export interface StoredStep extends Pick<StepRecord, "type" | "name" | "state" | "reads"> {
   readonly output: unknown;
   readonly error: string | null;
 }
 
-/** The platform's steps of a run with their outputs, oldest first. */
 export async function storedSteps(env: EngineEnv, workflow: string, id: string): Promise<StoredStep[]> {
   const steps = new Map<string, StepRecord>();
   const outputs = new Map<string, unknown>();
@@ -155,10 +144,7 @@ export async function storedSteps(env: EngineEnv, workflow: string, id: string):
   });
 }
 
-/**
- * The platform's names of the steps that a pause or stop held. The platform shows them as complete, but the code of these steps did not
- * run.
- */
+/** The platform's names of the steps that a pause or stop held, which it shows as complete although their code did not run. */
 export async function heldSteps(env: EngineEnv, workflow: string, id: string): Promise<ReadonlySet<string>> {
   const held = new Set<string>();
   for await (const event of pastEvents(env, workflow, id, ["step_completed"])) {
@@ -262,7 +248,7 @@ export function attemptError({ name, message }: { name: string; message: string 
   };
 }
 
-/** Splits the platform's step name into the step's name in the code and the position of the call. */
+/** The step's name in the code, and the position of the call. */
 export function calledAs(stepName: string): { name: string; count: number } {
   const [, name = stepName, count = "1"] = /^(.*)-(\d+)$/s.exec(stepName) ?? [];
   return { name, count: Number(count) };

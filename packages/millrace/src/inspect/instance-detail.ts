@@ -78,10 +78,7 @@ export const InstanceDetail = Instance.extend({
 }).meta({ id: "InstanceDetail" });
 export type InstanceDetail = z.infer<typeof InstanceDetail>;
 
-/**
- * An instance with its payload and result. For an instance that cannot start in this deployment, `error` contains the reason. Errors:
- * `instance_not_found`, also for an instance of another tenant.
- */
+/** `error` has the reason why an instance cannot start in this deployment. Errors: `instance_not_found`, also for another tenant's. */
 export async function describeInstance(
   env: EngineEnv,
   by: Operator,
@@ -145,10 +142,7 @@ function questionOf({ key, step, item, updated_at, error, answered, consequences
   };
 }
 
-/**
- * Maximum number of queries for a result. Several queries can be needed, because the platform stores the result moments after the row
- * records the instance's end.
- */
+/** Maximum number of queries for a result, which the platform stores moments after the row records the instance's end. */
 const MAX_LOOKS = 8;
 const LOOK_PAUSE_MS = 30;
 
@@ -162,7 +156,7 @@ async function answerOf(env: EngineEnv, { id, workflow, status, undo_action }: I
 
 const AT_WORK: ReadonlySet<string> = new Set(["queued", "running", "waiting"]);
 
-/** The callback's delivery is read by primary key, because its id is derived from the end of the instance. */
+/** The id of the delivery is derived from the end of the instance. */
 async function callbackOf(
   env: EngineEnv,
   by: Operator,

@@ -17,7 +17,7 @@ import {
 import { pauseOf } from "../store/pauses.ts";
 import { ENDED_CHILD } from "../store/waits.ts";
 
-/** The last report of a step that reported its progress. The column stores the values in this order. */
+/** The column stores the values in this order. */
 export const StepProgress = component("Progress", {
   step: z.string().meta({ description: "The step name in the code, followed by the key of an item in brackets.", ...redacted }),
   attempt: z.int().describe("The attempt that reported it."),
@@ -126,7 +126,7 @@ export const IS_WAITING = fragment(`(undo IS NULL AND (
 
 const MOST_BEFORE = 100;
 
-/** The number of instances that get a slot before this instance, at most `MOST_BEFORE`. */
+/** The number of instances that get a slot before this one. */
 const BEFORE = `(SELECT count(*) FROM (SELECT 1 FROM (
       SELECT slot_turn AS turn, rowid AS nth FROM millrace_instances w
       WHERE w.slot = millrace_instances.slot AND ${IS_INDEXED_AS_IN_TURN.fragment})
@@ -156,8 +156,8 @@ interface LastEntry {
 }
 
 /**
- * The instance in a row of `INSTANCE_COLUMNS`. Its activity is read from the database alone, which records failed attempts only for the
- * classes `lookup` and `once`, and a sleep only after the keeper has queried the platform.
+ * The instance in a row of `INSTANCE_COLUMNS`. The database records failed attempts only for the classes `lookup` and `once`, and a sleep
+ * only after the keeper has queried the platform.
  */
 export function instanceIn(row: Row): Instance {
   const last = row.last === null ? null : (JSON.parse(String(row.last)) as LastEntry);
@@ -176,14 +176,14 @@ export function instanceIn(row: Row): Instance {
   });
 }
 
-/** The reason why an instance makes no step, as JSON, if the deployed code does not have the instance's version. */
+/** The error, as JSON, of an instance whose version the deployed code does not have. */
 function withoutVersion({ workflow, version, status }: Row): string | null {
   const [name, number] = [String(workflow), Number(version)];
   if (!ON_ITS_WAY.has(status as Instance["status"]) || hasVersion(name, number)) return null;
   return JSON.stringify({ step: "", code: "config_invalid", message: versionMissing(name, number), attempts: 0 } satisfies Failure);
 }
 
-/** The reports in the column `progress` of a row of `instances`, the newest last. */
+/** The reports in the column `progress`, the newest last. */
 export function progressIn(column: unknown): StepProgress[] {
   const names = Object.keys(StepProgress.shape);
   const reports = typeof column === "string" ? Object.values<unknown[]>(JSON.parse(column)) : [];

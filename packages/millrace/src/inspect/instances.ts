@@ -14,19 +14,14 @@ import { andActivity } from "./activity.ts";
 import type { CountFilter, InstanceFilter, StatusCount } from "./instance-filter.ts";
 import { INSTANCE_COLUMNS, type Instance, instanceIn, progressIn, type StepProgress } from "./instance-row.ts";
 
-/**
- * Maximum number of rows that one page scans for a workflow or a subject. An index would cost a written row per instance. With this limit,
- * a filter for a rare value gives short pages, and no page scans all instances of a tenant.
- */
+/** Maximum number of rows that one page scans for a workflow or a subject. An index would cost a written row per instance. */
 const LOOKED_AT = 50_000;
-/**
- * Number of rows that a page scans before it scans up to `LOOKED_AT` rows. For a frequent workflow or subject, these rows fill the page.
- */
+/** For a frequent workflow or subject, the first rows fill the page. */
 const LOOKED_AT_FIRST = 2_000;
 
 /**
- * The tenant's instances, newest first. Overdue instances have the order of their deadlines, delayed commands that of their due times. With
- * a filter by workflow or subject, a page may be short or empty although a next page exists.
+ * Newest first. Overdue instances have the order of their deadlines, delayed commands that of their due times. With a filter by workflow or
+ * subject, a page may be short or empty although a next page exists.
  */
 export async function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilter): Promise<Page<Instance>> {
   const load = filter.overdue ? overdue : filter.activity === "delayed" && filter.cause === undefined ? delayed : newest;
@@ -72,7 +67,7 @@ const overdue: Load = ({ DB }, { tenantId }, filter, before, limit) =>
     ORDER BY must_end_by DESC, id DESC LIMIT ${limit}`,
   );
 
-/** The position of a page of delayed commands contains the negative due time, because the earliest is first. */
+/** The position contains the negative due time, because the earliest is first. */
 const delayed: Load = ({ DB }, { tenantId }, filter, { at, id }, limit) =>
   query(
     DB,
@@ -89,17 +84,14 @@ function andMeant({ status, workflow, version, subject, correlation, tag, parent
     ${andTagged(tag)} ${andActivity(activity)}`;
 }
 
-/** The condition for a tag, for rows of `millrace_instances` that an index other than the index of tags has selected. */
+/** For rows that an index other than the index of tags has selected. */
 function andTagged(tag: string | undefined): Statement {
   if (tag === undefined) return sql``;
   return sql`AND EXISTS (SELECT 1 FROM millrace_tags t WHERE t.tenant_id = millrace_instances.tenant_id AND t.tag = ${tag}
     AND t.accepted_at = millrace_instances.accepted_at AND t.instance_id = millrace_instances.id)`;
 }
 
-/**
- * True if a filter has no index, so that rows are scanned by time. The status `complete` needs no index, because usually most instances are
- * complete.
- */
+/** True if rows are scanned by time. The status `complete` needs no index, because usually most instances are complete. */
 function isLookedFor(filter: InstanceFilter): boolean {
   return isFromAll(filter) && [filter.workflow, filter.version, filter.subject].some((one) => one !== undefined);
 }
@@ -109,7 +101,6 @@ function isFromAll({ correlation, cause, parent, activity, status }: InstanceFil
   return [correlation, cause, parent, activity].every((one) => one === undefined) && (status === undefined || status === "complete");
 }
 
-/** The end of the scan of a page, for a filter without an index. */
 async function endOfLook(
   { DB }: EngineEnv,
   by: Operator,
@@ -134,9 +125,8 @@ async function endOfLook(
 }
 
 /**
- * Selects the index with the fewest rows. Jobs, causes, and stopped instances with those that need an operator have an index each. All
- * tenants' open instances share an index. Other filters use the index by tenant and time. Conditions are literals, because SQLite does not
- * match a partial index with a bound value. The last condition repeats the text of the index, which includes a status that no row has.
+ * Selects the index with the fewest rows. All tenants' open instances share an index. SQLite matches the conditions of a partial index only
+ * with literals. The last condition repeats the text of the index, which includes a status that no row has.
  */
 function whereInstancesAre({ correlation, cause, parent, status, activity }: InstanceFilter): Statement {
   if (parent !== undefined) {
@@ -153,10 +143,7 @@ function whereInstancesAre({ correlation, cause, parent, status, activity }: Ins
   return sql`INDEXED BY millrace_instances_stopped WHERE ${IS_INDEXED_AS_STOPPED} AND status = ${status}`;
 }
 
-/**
- * Selects the tenant's instances, for a tag from the index of tags, unless a job or a cause selects fewer. `most` limits the rows of the
- * index of tags, newest first.
- */
+/** Reads a tag from the index of tags, at most `most` rows, newest first, unless a job or a cause selects fewer. */
 export function whereInstancesOf({ tenantId }: Operator, filter: InstanceFilter & { until?: number }, most = -1): Statement {
   const { tag, correlation, cause, since = 0, until = Number.MAX_SAFE_INTEGER } = filter;
   if (tag === undefined || correlation !== undefined || cause !== undefined)
@@ -165,14 +152,11 @@ export function whereInstancesOf({ tenantId }: Operator, filter: InstanceFilter 
     AND accepted_at < ${until} ORDER BY accepted_at DESC, instance_id DESC LIMIT ${most}) AND +tenant_id = ${tenantId}`;
 }
 
-/**
- * `MOST_COUNTED`: the maximum count of a status. `COUNTED_FROM`: the maximum number of rows that a count reads, the newest rows of an
- * index.
- */
 const MOST_COUNTED = 1_000;
+/** The newest rows of an index, which a count reads. */
 const COUNTED_FROM = 2_000;
 
-/** Counts the tenant's instances by status, up to 1,000 per status. Each index is read once. */
+/** Reads each index once. */
 export async function countInstances({ DB }: EngineEnv, by: Operator, filter: CountFilter): Promise<StatusCount[]> {
   const { correlation, tag, since = 0 } = filter;
   const stopped = INSTANCE_STATUSES.filter((status) => status !== "complete" && !GOING_ON.has(status)).map((status) => [status]);
@@ -226,10 +210,7 @@ export function unknownInstance(id: string): MillraceError {
   return new MillraceError("instance_not_found", `There is no instance ${beginning(id, 64)}. List them with GET /v1/instances.`);
 }
 
-/**
- * Returns the payload of an instance, validated by its message definition. Returns undefined if the tenant has no such instance, or its row
- * no longer has a payload. Errors: `payload_missing`, `invalid_payload`.
- */
+/** Undefined if the tenant has no such instance, or its row no longer has a payload. Errors: `payload_missing`, `invalid_payload`. */
 export async function payloadOf<Payload>(
   env: EngineEnv,
   { tenantId }: Pick<Operator, "tenantId">,
@@ -244,17 +225,14 @@ export async function payloadOf<Payload>(
   return unpackPayload(env.PAYLOADS, definition, JSON.parse(row.envelope) as Envelope);
 }
 
-/** Longest time that a request waits for an instance, in seconds. */
 export const MAX_WAIT_S = 30;
 
 const FIRST_PAUSE_MS = 50;
 const MAX_PAUSE_MS = 1000;
 
 /**
- * Waits until an instance does not continue by itself. Then the instance has ended, or needs an operator's answer, resolution or resume.
- * While an undo of the instance runs, a pending question does not end the wait. Returns after `ms` at the latest, when `signal` aborts, and
- * at once for an unknown instance. The function reads the instance's row and its newest question every 50 ms at first, and every second
- * later. A wait of 30 s takes 35 reads.
+ * Waits until an instance has ended or needs an operator. While an undo runs, a pending question does not end the wait. Returns after `ms`
+ * at the latest, and at once for an unknown instance. A wait of 30 s takes 35 reads.
  */
 export async function untilSettled(env: EngineEnv, by: Operator, id: string, ms: number, signal?: AbortSignal): Promise<void> {
   const until = Date.now() + ms;

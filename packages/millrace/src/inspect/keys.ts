@@ -21,7 +21,6 @@ import type { KnownNames } from "./search/finder.ts";
 
 export const holderStatus = z.enum([...INSTANCE_STATUSES, "pruned", "archived", "stated"]);
 
-/** The holder of a key: an instance, the tombstone of a pruned one, or an event from outside. */
 const KeyHolder = component("KeyHolder", {
   kind: z.enum(["instance", "tombstone", "event"]).describe("`tombstone`: the remaining record of the key of a pruned instance."),
   id: z.string().describe("The id of the instance (also of a pruned one) or of the event."),
@@ -58,7 +57,7 @@ type KeyView = z.infer<typeof KeyView>;
 
 const DAY_MS = 86_400_000;
 const MOST_LETTERS = 20;
-/** Maximum length of a dead letter whose payload is parsed, in characters. */
+/** A longer dead letter is not parsed. */
 const READ_CHARACTERS = 200_000;
 
 const LETTER = fragment(`id AS dead_letter_id, queue, message_type, reason, state, attempts, first_at, captured_at,
@@ -81,7 +80,7 @@ export async function describeKey(env: EngineEnv, by: Operator, key: string, nam
 
 type KeyEnv = Pick<EngineEnv, "DB" | "ARCHIVE_AFTER_DAYS">;
 
-/** The tenant's holders of a key. The query looks up the key's hash for each workflow and event of the deployment. */
+/** Looks up the key's hash for each workflow and event of the deployment. */
 export async function findKey(env: KeyEnv, { tenantId }: Operator, key: string, names: KnownNames): Promise<KeyView> {
   const workflows = new Map(names.workflows.map((name) => [instanceId(tenantId, name, key), name]));
   const events = new Map(names.events.map((type) => [statedId(tenantId, type, key), type]));

@@ -41,7 +41,7 @@ export const LaneRow = component("Lane", {
 });
 export type LaneRow = z.infer<typeof LaneRow>;
 
-/** A lane in the list of lanes, which contains lanes that are stopped or have a backlog. */
+/** A lane that is stopped or has a backlog. */
 export const NotedLane = LaneRow.extend({ recorded_at: timestamp }).meta({ id: "NotedLane" });
 export type NotedLane = z.infer<typeof NotedLane>;
 
@@ -64,9 +64,7 @@ function noted({ tenantId }: Operator, after: LaneKey, lane: string | undefined,
       ORDER BY lane, key LIMIT ${limit}))`;
 }
 
-/**
- * The tenant's lanes that are stopped or have a backlog, by lane and key. With a filter, a page may be short although a next page exists.
- */
+/** By lane and key. With a filter, a page may be short although a next page exists. */
 export async function listLanes(
   env: EngineEnv,
   by: Operator,
@@ -112,10 +110,7 @@ export const LaneGroup = component("LaneGroup", {
 const COUNTED = 10_000;
 const GROUPS = 50;
 
-/**
- * The tenant's lanes that are stopped or have a backlog, grouped by lane, state and cause. The groups are in descending order of their
- * number of keys. `more` is true if the tenant has more lanes than were grouped.
- */
+/** By lane, state and cause, the groups with the most keys first. */
 export async function groupLanes(env: EngineEnv, by: Operator): Promise<{ items: z.infer<typeof LaneGroup>[]; more: boolean }> {
   // In a query with a single min(), SQLite takes the values of plain columns from the row with the minimum.
   const items = await selectRows(
@@ -130,15 +125,12 @@ export async function groupLanes(env: EngineEnv, by: Operator): Promise<{ items:
   return { items, more: items.reduce((sum, { keys }) => sum + keys, 0) >= COUNTED };
 }
 
-/**
- * The state of a tenant's lane, read from the lane's Durable Object. A lane that never received a message is empty. Errors:
- * `lane_not_found`.
- */
+/** Reads the lane's Durable Object. A lane that never received a message is empty. Errors: `lane_not_found`. */
 export async function describeLane(env: EngineEnv, by: Operator, name: LaneKey): Promise<LaneRow> {
   return rowOf(LaneRow, await askLane(env, by, name, (object) => object.stand()));
 }
 
-/** Calls the Durable Object of a tenant's lane. Errors: `lane_not_found` if the deployment has no such lane. */
+/** Errors: `lane_not_found` if the deployment has no such lane. */
 export async function askLane<Answer>(
   env: EngineEnv,
   by: Operator,

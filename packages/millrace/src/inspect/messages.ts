@@ -7,7 +7,6 @@ import { among, sql } from "../contract/sql.ts";
 import type { Operator } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
 
-/** An emitted message with the fields of its envelope, and the step that emitted it. */
 export const EmittedMessage = z
   .looseObject({
     step: z.string(),
@@ -28,20 +27,13 @@ export const EmittedMessage = z
   .meta({ id: "EmittedMessage" });
 export type EmittedMessage = Envelope & Pick<z.infer<typeof EmittedMessage>, "step" | "confirmed">;
 
-/** The messages that an instance's steps emitted, in the order of the steps. Only messages with a stored copy are returned. */
+/** In the order of the steps. Only messages with a stored copy are returned. */
 export async function messagesOf(env: EngineEnv, by: Operator, instanceId: string): Promise<EmittedMessage[]> {
   return (await emittedBy(env, by, instanceId)).messages;
 }
 
-/**
- * Like `messagesOf`, and also returns the count of emitted messages without a stored copy. Every message was sent, but the stored copies of
- * a step are limited to 250,000 characters.
- */
-export async function emittedBy(
-  env: EngineEnv,
-  by: Operator,
-  instanceId: string,
-): Promise<{ messages: EmittedMessage[]; leftOut: number }> {
+/** With the count of sent messages without a stored copy: the copies of a step are limited to 250,000 characters. */
+export async function emittedBy(env: EngineEnv, by: Operator, instanceId: string) {
   const rows = await query(
     env.DB,
     sql`
@@ -55,14 +47,7 @@ export async function emittedBy(
     .filter((row) => row.omitted === null)
     .map((row) => ({ step: String(row.step), ...(JSON.parse(String(row.envelope)) as Envelope) }));
   if (messages.length === 0) return { messages: [], leftOut };
-  const open = await query(
-    env.DB,
-    sql`SELECT id FROM millrace_outbox
-    WHERE id IN ${among(messages.map(messageId))}`,
-  );
+  const open = await query(env.DB, sql`SELECT id FROM millrace_outbox WHERE id IN ${among(messages.map(messageId))}`);
   const waiting = new Set(open.map((row) => row.id));
-  return {
-    messages: messages.map((one) => ({ ...one, confirmed: !waiting.has(messageId(one)) })),
-    leftOut,
-  };
+  return { messages: messages.map((one): EmittedMessage => ({ ...one, confirmed: !waiting.has(messageId(one)) })), leftOut };
 }

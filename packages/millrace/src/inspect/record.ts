@@ -13,7 +13,7 @@ import { type StoredStep, storedSteps } from "./history.ts";
 import { unknownInstance } from "./instances.ts";
 import type { Redaction } from "./redaction.ts";
 
-/** An inbox entry with its output; `omitted` is 1 for an output that is too large for the record. */
+/** `omitted` is 1 for an output that is too large for the record. */
 export interface RecordedEntry extends Omit<Seen, "small"> {
   readonly class: RecordedClass;
   readonly output: string | null;
@@ -25,7 +25,6 @@ const RecordedWait = z.object({ name: z.string(), type: z.string(), subject: z.s
 /** An object of the engine, which the API documents without its fields. */
 const internal = <Of>() => z.looseObject({}) as unknown as z.ZodType<Of>;
 
-/** The records of the engine and the platform that a replay of a run reads. */
 export const RunRecord = component("RunRecord", {
   id: z.string(),
   workflow: z.string(),
@@ -43,7 +42,7 @@ export const RunRecord = component("RunRecord", {
 });
 export type RunRecord = z.infer<typeof RunRecord>;
 
-/** Maximum length of an output in a record, in characters. */
+/** Maximum length of an output. */
 const MOST_CHARACTERS = 65_536;
 
 /** Errors: `instance_not_found`. */

@@ -10,16 +10,12 @@ import { query } from "../store/d1/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { type Marks, marksOf, type Typed } from "../topology/marks.ts";
 
-/** Redacts messages, outputs and errors by the sensitive fields of the deployment's definitions. */
+/** Redaction by the sensitive fields of the deployment's definitions. */
 export interface Redaction {
-  /** Returns a payload, redacted by the definition of its message type. */
   payload(of: Typed, payload: unknown): unknown;
-  /**
-   * Returns a function from an instance id to a function that redacts the instance's outputs and errors. The returned function hides the
-   * sensitive values of the instance's message and of the events that the instance received.
-   */
+  /** Hides, in outputs and errors, the sensitive values of an instance's message and of the events that it received. */
   ofInstances(env: EngineEnv, by: Operator, ids: readonly string[]): Promise<HideOf>;
-  /** Returns a dead letter's redacted message, and a function that redacts the dead letter's error. */
+  /** A dead letter's redacted message, and the redaction of its error. */
   letter(queue: string, body: unknown): { body: unknown; hide: Hide };
 }
 
@@ -29,7 +25,7 @@ export const REVEALED: Redaction = {
   letter: (_, body) => ({ body, hide: hideNothing }),
 };
 
-/** The redaction of a catalog. For a catalog without sensitive fields, the redaction reads and hides nothing. */
+/** For a catalog without sensitive fields, the redaction reads and hides nothing. */
 export function redactionOf(catalog: Catalog): Redaction {
   const marks = marksOf(catalog);
   if (marks === undefined) return REVEALED;

@@ -10,7 +10,7 @@ import { RECORDED_CLASSES, type RecordedClass } from "../store/inbox/classes.ts"
 export const SEEN_INSTANCES = 200;
 const READ_ENTRIES = 50;
 
-/** Steps and messages of a workflow's newest instances. A workflow's steps are unknown until its code has run. */
+/** A workflow's steps are unknown until its code has run. */
 export const Seen = z.object({
   steps: listOf({ name: z.string(), class: z.enum(RECORDED_CLASSES) }).describe(
     "Observed steps with an effect, each with its effect class.",
@@ -22,7 +22,7 @@ type Seen = z.infer<typeof Seen>;
 const ENTRIES = fragment(`(SELECT step, class, position, messages FROM millrace_inbox
   WHERE millrace_inbox.instance_id = i.id LIMIT ${READ_ENTRIES})`);
 
-/** Guarded steps and emitted messages of the tenant's newest instances, by workflow. */
+/** By workflow, from the tenant's newest instances. */
 export async function seenSteps(env: Pick<EngineEnv, "DB">, { tenantId }: Operator): Promise<ReadonlyMap<string, Seen>> {
   const rows = await query(
     env.DB,
@@ -44,7 +44,7 @@ export async function seenSteps(env: Pick<EngineEnv, "DB">, { tenantId }: Operat
 interface Entry {
   readonly step: string;
   readonly class: RecordedClass;
-  /** The position of the step in the run; negative for a step of an undo. */
+  /** Negative for a step of an undo. */
   readonly position: number;
   readonly emits: readonly string[];
 }

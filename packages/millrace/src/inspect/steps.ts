@@ -26,7 +26,6 @@ const Attempt = component("Attempt", {
   retry_delay_ms: z.int().nullable().describe("The delay before the next attempt on the platform."),
 });
 
-/** A step of an instance with its name in the code, and its records. */
 export const Step = component("Step", {
   type: z.enum(["do", "sleep", "waitForEvent"]),
   name: z.string().describe("The step's name in the code. A wait has the name of its step, which first runs as `do`."),
@@ -72,9 +71,8 @@ export type Step = z.infer<typeof Step>;
 type Shown = Pick<Instance, "id" | "workflow" | "error" | "status"> & Partial<Pick<Instance, "undo_action" | "run">>;
 
 /**
- * An instance's steps with the code's names: from the platform, and from the inbox for steps that the platform does not know. These are
- * inline steps, and steps that the platform's retention or a retry has removed. The engine's waits, and waits without a row, keep the
- * platform's names.
+ * An instance's steps with the code's names: from the platform, and from the inbox for inline steps and for steps that the platform's
+ * retention or a retry has removed. The engine's waits, and waits without a row, keep the platform's names.
  */
 export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Promise<{ steps: Step[]; truncated: boolean }> {
   const [{ steps, truncated, own }, awaited, effects, begunAt, [hold], reports] = await Promise.all([
@@ -159,8 +157,8 @@ async function runBegunAt(env: EngineEnv, { tenantId }: Operator, { id, run = 1,
 }
 
 /**
- * Inserts cached outputs of earlier runs in the code's order. Each cached output follows the steps that were recorded earlier, and the
- * waits that began earlier (`since` contains the times of waits). Steps of an undo precede this run.
+ * Inserts cached outputs of earlier runs in the code's order: after the steps that were recorded earlier, and the waits that began earlier
+ * (`since`). Steps of an undo precede this run.
  */
 function keptInPlace(steps: readonly Step[], recorded: readonly string[], since: ReadonlyMap<string, number>): Step[] {
   const rank = new Map(recorded.map((label, index) => [label, label.startsWith(UNDO_PREFIX) ? -1 : index]));
@@ -182,14 +180,14 @@ function begunInline(step: StepRecord, effect: Effect | undefined): StepRecord {
   return { ...step, started_at: beganAt, attempts: [{ ...first, started_at: beganAt }, ...others] };
 }
 
-/** Adds the error message from the instance's row to a step, because the platform drops the message of an error that permits no retry. */
+/** The platform drops the message of an error that permits no retry, so the instance's row provides it. */
 function withCause(step: StepRecord, { error }: Shown): StepRecord {
   const last = step.attempts.at(-1);
   if (step.state !== "errored" || !last?.error || error?.step !== step.name) return step;
   return { ...step, attempts: step.attempts.with(-1, { ...last, error: { ...last.error, message: error.message } }) };
 }
 
-/** Adds the error from the inbox entry to an attempt that ended in doubt, because the platform shows such an attempt as successful. */
+/** The platform shows an attempt that ended in doubt as successful, so the inbox entry provides the error. */
 function withDoubt(attempts: StepRecord["attempts"], effect: Effect | undefined): StepRecord["attempts"] {
   const last = attempts.at(-1);
   if (!last || last.error || effect?.state !== "in_doubt" || !effect.error) return attempts;

@@ -35,7 +35,6 @@ function pausedView(pause: Pause | undefined): z.infer<typeof Paused> | null {
   return { queue: kind === "queue" ? name : null, all_tenants: tenant_id === "", by, reason, since: iso(since), cause };
 }
 
-/** A workflow of the catalog, with its pause, its instances by status and its versions. */
 export const WorkflowState = component("WorkflowState", {
   name: z.string(),
   state: z.enum(["active", "paused"]),
@@ -56,7 +55,7 @@ export const WorkflowState = component("WorkflowState", {
 
 type WorkflowState = z.infer<typeof WorkflowState>;
 
-/** The workflows of the deployment by name, with the tenant's pauses and counts. */
+/** By name, with the tenant's pauses and counts. */
 export async function listWorkflows(env: EngineEnv, catalog: Catalog, by: Operator): Promise<WorkflowState[]> {
   const workflows = catalog.workflows.toSorted((one, other) => (one.name < other.name ? -1 : 1));
   const pauses = await pausesOf(env, by, [...workflows.flatMap(thingsOf)]);
@@ -96,7 +95,7 @@ function versionsOf(workflow: AnyWorkflow, opened: readonly Opened[]): WorkflowS
     }));
 }
 
-/** The tenant's open and retryable instances, counted by workflow and version. Each index is read up to `COUNTED_INSTANCES` rows. */
+/** The tenant's open and retryable instances. Each index is read up to `COUNTED_INSTANCES` rows. */
 function openVersions(env: EngineEnv, { tenantId }: Operator): Promise<Opened[]> {
   return query<Opened>(
     env.DB,
@@ -118,10 +117,7 @@ function thingsOf({ name, on }: AnyWorkflow): Thing[] {
   return [["workflow", name], ...(on.kind === "command" ? queuesOf(on.queue).map((queue): Thing => ["queue", queue]) : [])];
 }
 
-/**
- * Returns a function that finds the pause of a workflow or queue. A pause for all tenants takes precedence over a pause for the tenant
- * alone.
- */
+/** A pause for all tenants takes precedence over a pause for the tenant alone. */
 export async function pausesOf(
   env: EngineEnv,
   { tenantId }: Operator,

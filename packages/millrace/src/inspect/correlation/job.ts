@@ -28,16 +28,15 @@ export const JobSummary = component("JobSummary", {
 });
 export type JobSummary = z.infer<typeof JobSummary>;
 
-/** A count of the messages without a node of their own, of an instance that emitted many messages. */
+/** The messages without a node, of an instance that emitted many messages. */
 export const Collapsed = z.object({ instance_id: z.string(), message_type: z.string(), count: z.int() });
 export type Collapsed = z.infer<typeof Collapsed>;
 
 type Startable = Pick<Catalog["workflows"][number], "name" | "on">;
 
 /**
- * A page of the tenant's members of a job, from causes to effects. The page lists instances in the order of acceptance, each with its
- * emitted messages, then dead letters. Only the first page has the summary. The cost of a page does not depend on the size of the job.
- * Errors: `correlation_not_found`.
+ * A page of the tenant's members of a job, from causes to effects. Only the first page has the summary. The cost of a page does not depend
+ * on the size of the job. Errors: `correlation_not_found`.
  */
 export async function readJob(
   env: Pick<EngineEnv, "DB">,
@@ -106,10 +105,7 @@ function summaryOf(instances: readonly Row[], letters: readonly Row[]): JobSumma
   };
 }
 
-/**
- * The nodes of a page, completed with data from other tables: the outbox state of messages, the instances that messages started, and
- * removed causes.
- */
+/** Adds the outbox state of messages, the instances that messages started, and removed causes. */
 async function joined(env: Pick<EngineEnv, "DB">, tenantId: string, members: readonly Member[], workflows: readonly Startable[]) {
   const nodes = members.flatMap((member) => member.nodes);
   const started = new Map(nodes.map((node) => [node, startedBy(tenantId, node, workflows)]));
@@ -144,7 +140,7 @@ function startedBy(tenantId: string, { kind, message_type, idempotency_key: key 
   return workflows.filter(({ on }) => on.type === message_type && on.kind === kind).map(({ name }) => instanceId(tenantId, name, key));
 }
 
-/** The id of a message's row in the outbox; "" for a node that is not a message. */
+/** The message's id in the outbox; "" for a node that is not a message. */
 function sentAs(tenantId: string, { kind, message_type, idempotency_key, causation_id }: JobNode): string {
   const isMessage = kind === "command" || kind === "event";
   if (!isMessage || message_type === null || idempotency_key === null || causation_id === null) return "";

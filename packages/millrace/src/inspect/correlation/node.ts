@@ -30,20 +30,17 @@ export const JobNode = component("JobNode", {
 });
 export type JobNode = z.infer<typeof JobNode>;
 
-/** Maximum number of an instance's inbox entries that are searched for emitted messages. */
+/** Maximum number of inbox entries of an instance that are searched for messages. */
 const READ_ENTRIES = 500;
-/** Maximum number of messages of an instance that get a node each. Further messages are counted by type. */
+/** Further messages of an instance get no node, and are counted by type. */
 export const TOLD_MESSAGES = 20;
-/** Maximum length in characters of a dead letter's message. A longer message is not parsed for its cause. */
+/** A longer message of a dead letter is not parsed for its cause. */
 const READ_CHARACTERS = 200_000;
 
 const ENTRIES = fragment(`(SELECT step, item, position, messages, updated_at FROM millrace_inbox
       WHERE millrace_inbox.instance_id = millrace_instances.id LIMIT ${READ_ENTRIES}) e`);
 
-/**
- * Instances of a job after a position, in the order of acceptance, so that causes precede their effects. The columns of a member have the
- * names of a node's fields. `sent_as` is the kind of its message, and `began` the time of its cause.
- */
+/** Causes precede their effects. `sent_as` is the kind of an instance's message, and `began` the time of its cause. */
 export function selectInstances(tenantId: string, job: string, behind: Position, limit: number): Statement {
   return sql`
     SELECT id AS node, 'instance' AS kind, workflow AS name, status, message_type, idempotency_key, causation_id, subject, accepted_at AS at,
@@ -60,7 +57,6 @@ export function selectInstances(tenantId: string, job: string, behind: Position,
     ORDER BY accepted_at, id LIMIT ${limit}`;
 }
 
-/** Dead letters of a job after a position, in the order of capture. */
 export function selectLetters(tenantId: string, job: string, behind: Position, limit: number): Statement {
   return sql`
     SELECT id AS node, 'dead_letter' AS kind, queue AS name, state AS status, message_type, idempotency_key, first_at AS began,
@@ -72,7 +68,7 @@ export function selectLetters(tenantId: string, job: string, behind: Position, l
     ORDER BY captured_at, id LIMIT ${limit}`;
 }
 
-/** Counts an instance's messages by type. The counts include the messages that have a node. */
+/** Includes the messages that have a node. */
 export function countEmitted(instanceId: string): Statement {
   return sql`
     SELECT ${instanceId} AS instance_id, m.value->>'message_type' AS message_type, sum(coalesce(m.value->>'omitted', 1)) AS emitted
@@ -115,7 +111,7 @@ function nodeIn(row: Row): JobNode {
   return rowOf(JobNode, { ...row, latency_ms: began === undefined ? null : Math.max(0, Number(row.at) - began), leads_to: [] });
 }
 
-/** The name of a message within its job. The name of an event is its key, which its consequences record as their cause. */
+/** The node of an event is its key, which its consequences record as their cause. */
 function messageNode(tenantId: string, { sent_as, message_type, idempotency_key, causation_id }: Row): string {
   const named = { message_type: text(message_type), idempotency_key: text(idempotency_key), causation_id: text(causation_id) };
   return sent_as === "event" ? named.idempotency_key : messageId({ tenant_id: tenantId, ...named });
@@ -135,7 +131,7 @@ function causeOf(tenantId: string, message: Row): Pick<JobNode, "cause" | "from_
 
 const text = (value: unknown) => (typeof value === "string" ? value : "");
 
-/** A time in milliseconds, from a column with milliseconds or from a text of a sender; undefined if the text is no time. */
+/** Reads a column with milliseconds or a text of a sender; undefined if the text is no time. */
 function timeOf(said: unknown): number | undefined {
   const at = typeof said === "number" ? said : Date.parse(text(said));
   return Number.isNaN(at) ? undefined : at;

@@ -10,15 +10,15 @@ export const LIVE_KINDS = ["instance", "dead_letter", "doubt", "approval", "acti
 export type LiveKind = (typeof LIVE_KINDS)[number];
 
 export interface Happened {
-  /** The time of the event by the database's clock, in milliseconds since the epoch. */
+  /** By the database's clock, in milliseconds. */
   readonly at: number;
   readonly kind: LiveKind;
   readonly id: string;
-  /** The fields of the live event of an unknown outcome. */
+  /** The data of an event `doubt`. */
   readonly doubt?: Readonly<Record<string, string>>;
 }
 
-/** A position in the order of events. All events before the position were returned. */
+/** All events before this position were returned. */
 export interface Place extends Pick<Happened, "at"> {
   /** The last returned event of the millisecond `at`; undefined if no event of that millisecond was returned. */
   readonly last?: Pick<Happened, "kind" | "id">;
@@ -33,13 +33,12 @@ export interface Seen {
   readonly upTo: number;
 }
 
-/** Maximum number of rows per kind of event, and maximum number of newest instances and questions that are checked for a change. */
+/** Maximum number of rows per kind, and of newest instances and questions that are checked for a change. */
 const LOOKED_AT = 1000;
 
 /**
- * The events of a tenant after a position, in one statement. The statement finds changes of only the newest 1,000 instances and questions.
- * An index by time of change would cost a written row per change. An older instance is found only when the instance fails, becomes
- * `in_doubt` or gets an operator action. Every part of the statement reads an index.
+ * The events of a tenant after a position, in one statement. It finds changes of only the newest 1,000 instances and questions, because an
+ * index by time of change would cost a written row per change. An older instance is found when it fails, is in doubt or gets an action.
  */
 export async function happenedSince(env: EngineEnv, { tenantId }: Operator, place: Place, kinds: readonly LiveKind[]): Promise<Seen> {
   const asked = kinds.flatMap((kind) => SOURCES[kind](tenantId, place.at).map((source) => ({ kind, source })));

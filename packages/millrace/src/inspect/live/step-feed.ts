@@ -9,19 +9,13 @@ import { IS_FREE } from "../../store/inbox/outcome.ts";
 import { FIRST_EVENT_MS, foldEvent, platformNames, QUIET_MS, type StepEvent, type StepRecord, subscribe } from "../history.ts";
 import type { Instance } from "../instance-row.ts";
 
-/**
- * A position among the events of inline steps. The position contains a record's time by the database's clock, and the number of returned
- * events of that time.
- */
+/** The time of a record by the database's clock, and the number of returned events of that time. */
 interface InlinePlace {
   readonly at: number;
   readonly nth: number;
 }
 
-/**
- * A position in an instance's history, for the platform's events and for the events of inline steps. The position contains times, because
- * event ids start again after a restart.
- */
+/** A position in an instance's history. It contains times, because event ids start again after a restart. */
 export interface StepPlace {
   readonly at: number;
   readonly eventId: number;
@@ -30,10 +24,8 @@ export interface StepPlace {
 
 export const STEPS_BEGIN: StepPlace = { at: 0, eventId: 0, inline: { at: 0, nth: 0 } };
 
-/** Maximum number of events per query. The next query returns the following events. */
+/** The next query returns the following events and inline steps. */
 const MOST_EVENTS = 500;
-
-/** Maximum number of steps per query. The next query returns the following steps. */
 const MOST_STEPS = 250;
 /** Number of events per inline step: the start of the attempt, and the completion of the attempt. */
 const EVENTS = 2;
@@ -56,13 +48,13 @@ export interface HeardStep {
 type Subscription = Awaited<ReturnType<typeof subscribe>>;
 
 /**
- * The events of one instance's steps after a position. The feed reopens the platform's stream of the history after each change of the
- * instance's row, because a restart begins a new history. Events of inline steps come from the inbox. The feed also reads the events before
- * the position, to know the state of each step.
+ * The events of one instance's steps after a position. Events of inline steps come from the inbox. The feed reopens the platform's stream
+ * after each change of the instance's row, because a restart begins a new history. It also reads the events before the position, for the
+ * state of each step.
  */
 export class StepFeed {
   readonly steps = new Map<string, StepRecord>();
-  /** True if the last call reached the limit, so that more events may be available. */
+  /** True if the last call reached the limit. */
   hasMore = false;
   readonly #env: EngineEnv;
   #place: StepPlace;
@@ -76,10 +68,7 @@ export class StepFeed {
     this.#read = place;
   }
 
-  /**
-   * Returns new events. With `untilEnd`, the method waits for the end of the history, which the platform reports moments after the end of
-   * the run.
-   */
+  /** With `untilEnd`, waits for the end of the history, which the platform reports moments after the end of the run. */
   async heard(instance: Instance, untilEnd: boolean): Promise<HeardStep[]> {
     const isFresh = await this.#openFor(instance);
     const events: StepEvent[] = [];
@@ -170,9 +159,8 @@ function nextOf(subscription: Subscription): Promise<IteratorResult<StepEvent, v
 }
 
 /**
- * The events of an instance's inline steps after a position, in the order of the steps' records. A step is unknown before its record is
- * written. While the instance runs, the events of the current millisecond are left to the next query, because more events of that
- * millisecond may follow.
+ * The events of inline steps after a position, in the order of the steps' records. While the instance runs, the events of the current
+ * millisecond are left to the next query, because more of them may follow.
  */
 async function inlineStepsBehind(env: Pick<EngineEnv, "DB">, instanceId: string, { at, nth }: InlinePlace, hasEnded: boolean) {
   const limit = MOST_STEPS + Math.ceil(nth / EVENTS);
@@ -200,10 +188,7 @@ async function inlineStepsBehind(env: Pick<EngineEnv, "DB">, instanceId: string,
 /** The state of a step whose attempt has ended on the platform although the step is not done. */
 type StepEnd = HeldState | "in_doubt" | "waiting";
 
-/**
- * The states of steps whose attempt has ended although the step is not done, by the platform's step name. The function derives the state
- * from the engine's wait that follows the step in `all`. If no wait has begun, the function derives the state from the step's records.
- */
+/** By the platform's step name: from the engine's wait that follows the step in `all` or, before this wait, from the step's records. */
 async function stepEnds(
   env: Pick<EngineEnv, "DB">,
   instanceId: string,
@@ -269,10 +254,7 @@ async function recordOf({ DB }: Pick<EngineEnv, "DB">, instanceId: string, label
   };
 }
 
-/**
- * Returns every step key that may belong to a label. Brackets at the end of the label may contain an item, or may belong to the step's
- * name.
- */
+/** Brackets at the end of a label may contain an item, or belong to the step's name. */
 function keysOf(label: string): { label: string; step: string; item: string }[] {
   const places = label.endsWith("]") ? [...label.matchAll(/ \[/g)].map(({ index }) => index) : [];
   return [{ label, step: label, item: "" }, ...places.map((at) => ({ label, step: label.slice(0, at), item: label.slice(at + 2, -1) }))];
@@ -290,7 +272,7 @@ export interface Hold {
   readonly at: number;
 }
 
-/** Selects the last operator action on an instance, if that action pauses or stops the run. Otherwise the statement selects no row. */
+/** Selects the last operator action on an instance, if that action pauses or stops the run. */
 export function selectHold(instanceId: string): Statement {
   return sql`
     SELECT verb, at FROM (
@@ -308,9 +290,8 @@ const HEARD_LATE_MS = 250;
 type HeldState = "paused" | "stopped";
 
 /**
- * The state of a step that the platform shows as complete although a hold ended its attempt before the step's code was called. For an
- * effect, the result depends on `entry`, the state of its last inbox entry. A read has no inbox entry, so the result depends on the times
- * of its attempt.
+ * The state of a step that the platform shows as complete although a hold ended its attempt before its code was called. `entry` is the
+ * state of an effect's last inbox entry. A read has none, so the times of its attempt decide.
  */
 export function heldState(step: StepRecord, entry: EntryState | undefined, hold: Hold | undefined): HeldState | undefined {
   const part = ownStep(step)?.part;

@@ -5,7 +5,7 @@ import type { Statement } from "../../contract/sql.ts";
 import { beginning } from "../../contract/text.ts";
 import type { Row } from "../../store/d1/retry.ts";
 
-/** Names of the deployment's workflows and accepted events. The search hashes a key with each of these names. */
+/** The deployment's workflows and accepted events. The search hashes a key with each of these names. */
 export interface KnownNames {
   readonly workflows: readonly string[];
   readonly events: readonly string[];
@@ -30,7 +30,7 @@ export const Finding = component("Finding", {
 });
 export type Finding = z.infer<typeof Finding>;
 
-/** A found object without its kind, with the time in milliseconds. */
+/** The time is in milliseconds. */
 export type Found = Omit<Finding, "kind" | "at"> & { at: number | null };
 
 /** Finds the tenant's objects of one kind, by one statement that reads an index. */
@@ -43,7 +43,7 @@ export interface Finder {
   readonly read: (row: Row, sought: Sought) => Found | undefined;
 }
 
-/** Maximum number of objects of one kind in a search result. */
+/** Maximum number of results of one kind. */
 export const MOST_OF_A_KIND = 5;
 export const ASKED = MOST_OF_A_KIND + 1;
 
@@ -52,15 +52,12 @@ const SHORTEST = 3;
 /** Minimum length of a hash's prefix in a search. Few hashes have a common prefix of this length, so no index by tenant is needed. */
 const SHORTEST_HASH = 6;
 
-/**
- * Returns the range of strings that begin with the given string. For a string below the minimum length, the range contains only that
- * string.
- */
+/** The range of strings that begin with `text`; only `text` itself below the minimum length. */
 export function beginningWith(text: string): { from: string; to: string } {
   return { from: text, to: text.length < SHORTEST ? `${text}\0` : `${text}\u{10FFFF}` };
 }
 
-/** Returns the range of ids that begin with the given string; undefined if the string cannot be the beginning of a hash. */
+/** The range of ids that begin with `text`; undefined if it cannot be the beginning of a hash. */
 export function hashBeginningWith(text: string): { from: string; to: string } | undefined {
   const hash = text.toLowerCase();
   return hash.length >= SHORTEST_HASH && /^[0-9a-f][0-9a-f-]{0,63}$/.test(hash) ? { from: hash, to: `${hash}~` } : undefined;

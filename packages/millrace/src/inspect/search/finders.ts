@@ -10,10 +10,7 @@ import { ASKED, beginningWith, type Finder, hashBeginningWith, matchOf, type Sou
 /** Maximum number of hashes with the same prefix that a search reads, of all tenants. Other tenants' hashes are then removed. */
 const ALIKE = 100;
 
-/**
- * Number of newest instances that are searched for a subject or a trace. An index by subject or by trace would cost a written row per
- * instance. The list of instances also searches older instances.
- */
+/** Number of newest instances that are searched for a subject or a trace, because an index would cost a written row per instance. */
 export const LOOKED_BACK = 2000;
 
 type Range = ReturnType<typeof beginningWith>;
@@ -63,7 +60,7 @@ export const byId = finder("instance", INSTANCE_URL, "id", ({ text, by, hash }) 
     WHERE tenant_id = ${by.tenantId} LIMIT ${ASKED}`;
 });
 
-/** An instance's id is a hash of its workflow and its key, so a key has a separate id for each workflow. */
+/** A key has a separate id for each workflow. */
 const byKey = finder("instance", INSTANCE_URL, "idempotency_key", (sought) => {
   const ids = Object.keys(instanceIds(sought));
   return sql`SELECT ${INSTANCE} FROM millrace_instances WHERE id IN ${among(ids)} AND +tenant_id = ${sought.by.tenantId}`;
@@ -78,17 +75,12 @@ const recent = finder("instance", INSTANCE_URL, "subject", ({ text, by }) => {
     WHERE subject = ${text} ${isTrace ? sql`OR substr(envelope->>'traceparent', 1, 36) = ${`00-${text}-`}` : sql``} LIMIT ${ASKED}`;
 });
 
-/**
- * Selects the acceptance time of the oldest searched instance. The statement selects no row if the search covered all of the tenant's
- * instances.
- */
+/** Selects the acceptance time of the oldest searched instance; no row if all instances were searched. */
 export const lookedBackTo = ({ by }: Pick<Sought, "by">) => sql`
   SELECT accepted_at AS at FROM millrace_instances INDEXED BY millrace_instances_by_time WHERE tenant_id = ${by.tenantId}
   ORDER BY accepted_at DESC, id DESC LIMIT 1 OFFSET ${LOOKED_BACK - 1}`;
 
-/**
- * Finds jobs by correlation id. The query skips from each id to the next id in the index, so that a job with 10,000 members costs one step.
- */
+/** Skips from each id to the next id in the index, so that a job with 10,000 members costs one step. */
 const jobs = finder("correlation", "/v1/correlations/{id}", "id", ({ by, prefix: { from, to } }) => {
   return sql`
     WITH RECURSIVE jobs(id) AS (
@@ -146,10 +138,7 @@ const letterByKey = letter("idempotency_key", ({ by, prefix: { from, to } }) => 
     ORDER BY idempotency_key LIMIT ${ASKED}`;
 });
 
-/**
- * Finds dead letters of events from outside. The query accepts the key of the caller's request. The stored key of such a message is the
- * event's id, which is a hash of the caller's key.
- */
+/** Finds dead letters of events from outside. Their stored key is the event's id, a hash of the caller's key. */
 const letterByStatedKey = letter("idempotency_key", (sought) => {
   const ids = Object.keys(eventIds(sought));
   return sql`
@@ -157,9 +146,7 @@ const letterByStatedKey = letter("idempotency_key", (sought) => {
     WHERE tenant_id = ${sought.by.tenantId} AND idempotency_key IN ${among(ids)} LIMIT ${ASKED}`;
 });
 
-/**
- * Finds open dead letters by the subject of their message. SQLite uses the partial index only if the state and the expression are literals.
- */
+/** Only open dead letters: SQLite uses the partial index only if the state and the expression are literals. */
 const letterBySubject = letter("subject", ({ text, by }) => {
   return sql`
     SELECT ${LETTER} FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_subject
@@ -173,7 +160,7 @@ const letterByJob = letter("correlation_id", ({ text, by }) => {
     WHERE tenant_id = ${by.tenantId} AND correlation_id = ${text} ORDER BY captured_at DESC, id DESC LIMIT ${ASKED}`;
 });
 
-/** Finds events that a step has emitted. The key of such an event begins with the instance's id. */
+/** The key of an event that a step has emitted begins with the instance's id. */
 const emitted = finder("event", "/v1/instances/{instance_id}/events", "idempotency_key", ({ text, by }) => {
   const [, id] = /^([0-9a-f]{32})\.[0-9a-f]{16}$/.exec(text) ?? [];
   if (id === undefined) return undefined;
@@ -198,7 +185,7 @@ const pruned = finder("key", "/v1/keys/{key}", "idempotency_key", (sought) => {
     FROM (${selectPruned(Object.keys(ids))})`;
 });
 
-/** Finds operator actions by id. Each result links to the page of the audit whose first entry is the action. */
+/** Each result links to the page of the audit whose first entry is the action. */
 const actions = finder("action", "/v1/audit?cursor={at}.{id}_&limit=1", "id", ({ by, hash }) => {
   if (hash === undefined) return undefined;
   return sql`

@@ -10,7 +10,7 @@ import { byId, ENGINE_FINDERS, LOOKED_BACK, lookedBackTo } from "./finders.ts";
 
 const MOST = 50;
 
-/** The objects that a search found. Exact matches precede prefix matches; among equal matches, the finders determine the order. */
+/** Exact matches precede prefix matches; among equal matches, the finders determine the order. */
 export const Findings = z.object({
   items: z.array(Finding),
   more: z.array(z.string()).describe(`Kinds with more results than the ${MOST_OF_A_KIND} shown.`),
@@ -21,10 +21,7 @@ export const Findings = z.object({
 });
 type Findings = z.infer<typeof Findings>;
 
-/**
- * Finds the tenant's objects of any kind by exact id or key, and by prefix where an index supports it. The search takes one round trip, and
- * its cost does not depend on the size of the database. `own` contains the app's finders.
- */
+/** One round trip, whose cost does not depend on the size of the database. `own` contains the app's finders. */
 export async function search(
   env: Pick<EngineEnv, "DB" | "PAYLOADS">,
   by: Asker,
