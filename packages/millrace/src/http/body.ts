@@ -148,7 +148,7 @@ function decoded(decode: () => string): string {
   }
 }
 
-/** The media type in lower case, without parameters. A malformed header, for instance one that was sent twice, is returned whole. */
+/** The media type in lower case, without parameters. A malformed header, such as a repeated one, is returned whole. */
 export function mediaTypeOf(request: HonoRequest): string {
   const header = (request.header("content-type") ?? "").trim().toLowerCase();
   return header.includes(",") ? header : (header.split(";")[0]?.trim() ?? "");

@@ -50,7 +50,7 @@ export interface EngineRoutesOptions {
   scopes?: readonly string[];
   /** Verbs of the app, which the audit stores in addition to the engine's verbs. */
   verbs?: readonly string[];
-  /** First path segments outside /v1 whose routes authenticate their callers, and so are exempt from the limit per address. */
+  /** First path segments of routes outside /v1 that authenticate their callers. They are exempt from the limit per address. */
   knowsCallers?: readonly string[];
   /** Finders of the app's items for GET /v1/search. */
   finders?: readonly Finder[];

@@ -25,7 +25,7 @@ interface RequestLimits {
 /** The caller of a request, named as in the audit. */
 export type Caller = Token & Operator;
 
-/** The command that the console suggests to a new user. Choose one that fails once: a retry shows more of the engine than a success. */
+/** The command that the console suggests to a new user. If it fails once, its retry shows more of the engine. */
 export interface FirstCommand {
   readonly type: string;
   readonly payload: unknown;

@@ -19,7 +19,7 @@ const refusedUntil = new Map<string, number>();
 const MOST_REFUSED = 10_000;
 
 /**
- * Limits requests per address before any access to D1 or R2, except for paths below `knowing`, whose routes authenticate callers. Each
+ * Limits requests per address before any access to D1 or R2. Routes below `knowing` authenticate their callers and have no limit. Each
  * first path segment has its own count, so that readers of pages do not use up the limit of /healthz. Errors: `rate_limited`.
  */
 export function limitStrangers(knowing: readonly string[]): (asked: Asked) => Promise<void> {

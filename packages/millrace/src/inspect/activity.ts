@@ -26,7 +26,7 @@ export function andActivity(activity: Activity | undefined): Statement {
   return activity === undefined ? sql`` : CONDITIONS[activity];
 }
 
-/** The activity in the platform's history: of several retries the next, and of several sleeps the one that ends first. */
+/** The next retry and the first end of a sleep in the platform's history. */
 export function activityIn(steps: readonly StepRecord[]): Now {
   return { retrying: first(steps.flatMap(retryOf)), sleeping: first(steps.flatMap(sleepOf)) };
 }

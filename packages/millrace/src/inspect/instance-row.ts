@@ -176,7 +176,7 @@ export function instanceIn(row: Row): Instance {
   });
 }
 
-/** The error, as JSON, of an instance whose version the deployed code does not have. */
+/** The error, as JSON, if the deployed code lacks the instance's version. */
 function withoutVersion({ workflow, version, status }: Row): string | null {
   const [name, number] = [String(workflow), Number(version)];
   if (!ON_ITS_WAY.has(status as Instance["status"]) || hasVersion(name, number)) return null;

@@ -20,8 +20,8 @@ const LOOKED_AT = 50_000;
 const LOOKED_AT_FIRST = 2_000;
 
 /**
- * Newest first. Overdue instances have the order of their deadlines, delayed commands that of their due times. With a filter by workflow or
- * subject, a page may be short or empty although a next page exists.
+ * Newest first; overdue instances by deadline, delayed commands by due time. With a filter by workflow or subject, a page may be short or
+ * empty although a next page exists.
  */
 export async function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilter): Promise<Page<Instance>> {
   const load = filter.overdue ? overdue : filter.activity === "delayed" && filter.cause === undefined ? delayed : newest;

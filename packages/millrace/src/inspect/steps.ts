@@ -71,8 +71,8 @@ export type Step = z.infer<typeof Step>;
 type Shown = Pick<Instance, "id" | "workflow" | "error" | "status"> & Partial<Pick<Instance, "undo_action" | "run">>;
 
 /**
- * An instance's steps with the code's names: from the platform, and from the inbox for inline steps and for steps that the platform's
- * retention or a retry has removed. The engine's waits, and waits without a row, keep the platform's names.
+ * An instance's steps with the code's names, from the platform. The inbox has inline steps, and steps that the platform's retention or a
+ * retry has removed. The engine's waits, and waits without a row, keep the platform's names.
  */
 export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Promise<{ steps: Step[]; truncated: boolean }> {
   const [{ steps, truncated, own }, awaited, effects, begunAt, [hold], reports] = await Promise.all([

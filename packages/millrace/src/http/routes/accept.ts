@@ -87,7 +87,7 @@ const eventSchema = z.strictObject({
 /** Limits of a batch in one request. A batch is limited because D1 commits its messages as one value of at most 2 MB. */
 const BATCH_LIMITS = { most: 100, maxBytes: 1024 * 1024 } as const;
 
-/** The documented body of a batch, and the read one, whose items are parsed one by one: an invalid item refuses only itself. */
+/** The documented body of a batch, and the read one. Its items are parsed singly: an invalid item refuses only itself. */
 function batchOf<const Name extends string, More extends z.ZodRawShape>(key: Name, item: z.ZodType, more: More) {
   const of = <Item extends z.ZodType>(one: Item) =>
     z.strictObject({ [key]: z.array(one).min(1).max(BATCH_LIMITS.most), ...more } as Record<Name, z.ZodArray<Item>> & More);

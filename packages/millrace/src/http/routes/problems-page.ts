@@ -73,7 +73,7 @@ const STYLE = `
 
 type Html = HtmlEscapedString | Promise<HtmlEscapedString>;
 
-/** Responds with a static HTML page, whose security policy allows only its own style, by a nonce. */
+/** Responds with a static HTML page. Its security policy allows only its own style, by a nonce. */
 export function answerHtml(context: Context, title: string, content: Html) {
   const nonce = randomBytes(16).toString("base64");
   context.header(

@@ -185,7 +185,7 @@ const pruned = finder("key", "/v1/keys/{key}", "idempotency_key", (sought) => {
     FROM (${selectPruned(Object.keys(ids))})`;
 });
 
-/** Each result links to the page of the audit whose first entry is the action. */
+/** A result links to the page of the audit that begins with the action. */
 const actions = finder("action", "/v1/audit?cursor={at}.{id}_&limit=1", "id", ({ by, hash }) => {
   if (hash === undefined) return undefined;
   return sql`

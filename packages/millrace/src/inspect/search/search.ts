@@ -21,7 +21,7 @@ export const Findings = z.object({
 });
 type Findings = z.infer<typeof Findings>;
 
-/** One round trip, whose cost does not depend on the size of the database. `own` contains the app's finders. */
+/** One round trip. Its cost does not depend on the size of the database. `own` contains the app's finders. */
 export async function search(
   env: Pick<EngineEnv, "DB" | "PAYLOADS">,
   by: Asker,
