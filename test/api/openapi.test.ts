@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { operationsIn } from "../../packages/millrace/cli/operate/operations.ts";
-import { documentOf } from "../../packages/millrace/src/http/document.ts";
 import { builtRoutes } from "../../packages/millrace/src/http/engine-routes.ts";
+import { documentOf } from "../../packages/millrace/src/http/openapi.ts";
 import { ENGINE_PROBLEMS } from "../../packages/millrace/src/http/problems.ts";
 import { ownRoutes } from "../../src/api/app.ts";
 import { app } from "../../src/catalog.ts";

@@ -132,7 +132,7 @@ export function actionsNamed(env: EngineEnv, by: Operator, ids: readonly string[
   );
 }
 
-/** True if an operator has retried an instance at or after `at`, in milliseconds by the database's clock, and the audit still has the retry. */
+/** True if the audit has an operator's retry at or after `at`, in milliseconds by the database's clock. */
 export async function retriedSince(env: EngineEnv, tenantId: string, instanceId: string, at: number): Promise<boolean> {
   const found = await query(
     env.DB,

@@ -4,10 +4,10 @@ import { normalized, stepOf } from "../contract/cause.ts";
 import { type HideOf, hideNothing, shownCode } from "../contract/hide.ts";
 import { KNOWN_NAMES } from "../contract/known-fields.ts";
 import { component, redacted, timestamp } from "../contract/row.ts";
-import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
+import { andEquals, fragment, sql } from "../contract/sql.ts";
 import type { Operator } from "../store/actions.ts";
 import { positionBy, rowPage } from "../store/d1/named.ts";
-import type { Page, PageRequest } from "../store/d1/paging.ts";
+import type { Page, PageRequest, Position } from "../store/d1/paging.ts";
 import { atomically, type Row } from "../store/d1/retry.ts";
 import { DeadLetterFilter, type DeadLetterReader, hideInErrors, seesUnattributed } from "./dead-letters.ts";
 import { REVEALED, type Redaction } from "./redaction.ts";
@@ -39,26 +39,14 @@ export const LetterCauseFilter = DeadLetterFilter.pick({ queue: true, reason: tr
 export function listLetterCauses(
   env: EngineEnv,
   by: DeadLetterReader,
-  filter: z.infer<typeof LetterCauseFilter> & PageRequest,
+  { queue, reason, type, ...request }: z.infer<typeof LetterCauseFilter> & PageRequest,
   redaction: Redaction = REVEALED,
 ): Promise<Page<LetterCause>> {
   const readers = seesUnattributed(by) ? [by.tenantId, null] : [by.tenantId];
   const hides = (ids: readonly string[]) => hideInErrors(env, by, redaction, ids);
-  return rowPage(LetterCause, filter, positionBy("last_at", "id"), (before, limit) => {
-    const statements = readers.map(
-      (tenantId) => sql`
-      SELECT c.id, c.place, c.message_type, c.step, c.code, c.count, c.first_at, c.last_at, (
-        SELECT json_array(d.id, d.error) FROM millrace_dead_letters d INDEXED BY millrace_dead_letters_by_cause
-        WHERE d.tenant_id IS ${tenantId} AND d.cause = c.id AND d.state = 'open'
-        ORDER BY d.captured_at DESC, d.id DESC LIMIT 1) AS sample
-      FROM millrace_causes c
-      WHERE c.tenant_id = ${tenantId ?? ""} AND c.kind = 'letter' ${andEquals(fragment("place"), filter.queue)}
-        ${andEquals(fragment("code"), filter.reason)} ${andEquals(fragment("message_type"), filter.type)}
-        AND (c.last_at, c.id) < (${before.at}, ${before.id})
-      ORDER BY c.last_at DESC, c.id DESC LIMIT ${limit}`,
-    );
-    return causesOf(env, statements, limit, hides);
-  });
+  return rowPage(LetterCause, request, positionBy("last_at", "id"), (...page) =>
+    causesOf(env, { kind: "letter", readers, hides }, { place: queue, code: reason, message_type: type }, ...page),
+  );
 }
 
 export const InstanceCauseFilter = z.object({
@@ -70,36 +58,49 @@ export const InstanceCauseFilter = z.object({
 export function listInstanceCauses(
   env: EngineEnv,
   by: Operator,
-  filter: z.infer<typeof InstanceCauseFilter> & PageRequest,
+  { workflow, code, ...request }: z.infer<typeof InstanceCauseFilter> & PageRequest,
   redaction: Redaction = REVEALED,
 ): Promise<Page<InstanceCause>> {
   const hides = (ids: readonly string[]) => redaction.ofInstances(env, by, ids);
-  return rowPage(InstanceCause, filter, positionBy("last_at", "id"), (before, limit) => {
-    const statement = sql`
-      SELECT c.id, c.place, c.message_type, c.step, c.code, c.count, c.first_at, c.last_at, (
-        SELECT json_array(i.id, i.error->>'message') FROM millrace_instances i INDEXED BY millrace_instances_by_cause
-        WHERE i.tenant_id = c.tenant_id AND i.cause = c.id AND i.status = 'errored'
-        ORDER BY i.accepted_at DESC, i.id DESC LIMIT 1) AS sample
-      FROM millrace_causes c
-      WHERE c.tenant_id = ${by.tenantId} AND c.kind = 'instance' ${andEquals(fragment("place"), filter.workflow)}
-        ${andEquals(fragment("code"), filter.code)}
-        AND (c.last_at, c.id) < (${before.at}, ${before.id})
-      ORDER BY c.last_at DESC, c.id DESC LIMIT ${limit}`;
-    return causesOf(env, [statement], limit, hides);
-  });
+  return rowPage(InstanceCause, request, positionBy("last_at", "id"), (...page) =>
+    causesOf(env, { kind: "instance", readers: [by.tenantId], hides }, { place: workflow, code }, ...page),
+  );
+}
+
+interface Failures {
+  readonly kind: "letter" | "instance";
+  readonly readers: readonly (string | null)[];
+  hides(ids: readonly string[]): Promise<HideOf>;
 }
 
 /**
- * Returns the rows of causes, each with the id and the error message of its newest sample, under the field names of both kinds. The
- * redaction of a sample also applies to the cause of the sample.
+ * Returns the rows of causes under the field names of both kinds. The redaction of the newest failure (`sample`: id and error message) also
+ * applies to its cause.
  */
 async function causesOf(
   { DB }: EngineEnv,
-  statements: readonly Statement[],
+  { kind, readers, hides }: Failures,
+  { place, code, message_type }: Partial<Record<"place" | "code" | "message_type", string | undefined>>,
+  before: Position,
   limit: number,
-  hides: (ids: readonly string[]) => Promise<HideOf>,
 ): Promise<Row[]> {
-  const rows = (await atomically(DB, statements)).flat().map((row) => {
+  const of = (tenantId: string | null) => sql`
+    SELECT c.id, c.place, c.message_type, c.step, c.code, c.count, c.first_at, c.last_at, ${
+      kind === "letter"
+        ? sql`(
+      SELECT json_array(d.id, d.error) FROM millrace_dead_letters d INDEXED BY millrace_dead_letters_by_cause
+      WHERE d.tenant_id IS nullif(c.tenant_id, '') AND d.cause = c.id AND d.state = 'open'
+      ORDER BY d.captured_at DESC, d.id DESC LIMIT 1)`
+        : sql`(
+      SELECT json_array(i.id, i.error->>'message') FROM millrace_instances i INDEXED BY millrace_instances_by_cause
+      WHERE i.tenant_id = c.tenant_id AND i.cause = c.id AND i.status = 'errored'
+      ORDER BY i.accepted_at DESC, i.id DESC LIMIT 1)`
+    } AS sample
+    FROM millrace_causes c
+    WHERE c.tenant_id = ${tenantId ?? ""} AND c.kind = ${kind} ${andEquals(fragment("place"), place)} ${andEquals(fragment("code"), code)}
+      ${andEquals(fragment("message_type"), message_type)} AND (c.last_at, c.id) < (${before.at}, ${before.id})
+    ORDER BY c.last_at DESC, c.id DESC LIMIT ${limit}`;
+  const rows = (await atomically(DB, readers.map(of))).flat().map((row) => {
     const [sample, said] = JSON.parse(String(row.sample ?? "[null, null]")) as [string | null, string | null];
     return { ...row, id: String(row.id), at: Number(row.last_at), place: row.place, step: row.step, code: String(row.code), sample, said };
   });

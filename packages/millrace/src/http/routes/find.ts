@@ -1,8 +1,7 @@
 import * as z from "zod";
 import { hideNothing } from "../../contract/hide.ts";
 import { unknownName } from "../../contract/known-fields.ts";
-import { Collapsed, JobSummary, readJob } from "../../inspect/correlation/job.ts";
-import { JobNode } from "../../inspect/correlation/node.ts";
+import { Collapsed, JobNode, JobSummary, readJob } from "../../inspect/correlation.ts";
 import { describeKey, KeyView } from "../../inspect/keys.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
 import type { Finding } from "../../inspect/search/finder.ts";

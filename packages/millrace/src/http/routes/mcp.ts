@@ -1,6 +1,6 @@
 import * as z from "zod";
-import type { Document } from "../document.ts";
 import type { HttpEnv } from "../env.ts";
+import type { Document } from "../openapi.ts";
 import { needs, operation } from "../operation.ts";
 import { HttpRefusal } from "../problem.ts";
 import { answers } from "../router.ts";
