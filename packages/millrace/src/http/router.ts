@@ -130,29 +130,20 @@ function saidOnce(issue: Issue): Issue {
 function refuseUnreadable(url: string): void {
   if (!/[%?]/.test(url)) return;
   const { pathname, search } = new URL(url);
-  const unreadable = [...(decoded(pathname) === undefined ? [{ path: "path", message: NOT_ENCODED }] : []), ...unreadableValues(search)];
+  const pairs = search.slice(1).split("&");
+  const unreadable = [
+    // A path with NUL names no item, and gets 404.
+    ...unreadableIn("path", pathname.replaceAll("%00", "")),
+    ...pairs.flatMap((pair) => unreadableIn(beginning(pair.split("=")[0] ?? "", 64), pair)),
+  ];
   if (unreadable.length > 0) throw invalidRequest(unreadable.slice(0, 50));
 }
 
-const NOT_ENCODED = "is not percent-encoded UTF-8: send the character % itself as %25";
-
-/** Checks the query before decoding, because decoding replaces invalid bytes. */
-function unreadableValues(search: string): Issue[] {
-  return search
-    .slice(1)
-    .split("&")
-    .flatMap((pair) => {
-      const text = decoded(pair);
-      if (text !== undefined && !text.includes("\0")) return [];
-      const path = beginning(pair.split("=")[0] ?? "", 64);
-      return [{ path, message: text === undefined ? NOT_ENCODED : "contains the character NUL: remove it" }];
-    });
-}
-
-function decoded(text: string): string | undefined {
+/** Parsing a query would replace its invalid bytes, so its encoded text is checked. */
+function unreadableIn(path: string, encoded: string): Issue[] {
   try {
-    return decodeURIComponent(text);
+    return decodeURIComponent(encoded).includes("\0") ? [{ path, message: "contains the character NUL: remove it" }] : [];
   } catch {
-    return undefined;
+    return [{ path, message: "is not percent-encoded UTF-8: send the character % itself as %25" }];
   }
 }

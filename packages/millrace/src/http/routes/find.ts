@@ -1,5 +1,4 @@
 import * as z from "zod";
-import { hideNothing } from "../../contract/hide.ts";
 import { unknownName } from "../../contract/known-fields.ts";
 import { Collapsed, JobNode, JobSummary, readJob } from "../../inspect/correlation.ts";
 import { describeKey, KeyView } from "../../inspect/keys.ts";
@@ -45,7 +44,7 @@ export const finding = [
     async run({ env, by, catalog, engine, query }) {
       const found = await search(env, by, query.q, { known: namesOf(catalog), own: engine.finders });
       const asked = found.items.flatMap(({ kind, id }) => (kind === "approval" ? [instanceThatAsks(id)] : []));
-      const hide = asked.length === 0 ? () => hideNothing : await redactionOf(catalog).ofInstances(env, by, asked);
+      const hide = await redactionOf(catalog).ofInstances(env, by, asked);
       // The title of a question is text from a run, which may be sensitive. All other titles consist of names.
       const titled = (one: Finding) => (one.kind === "approval" ? hide(instanceThatAsks(one.id))(one.title) : one.title);
       return { ...found, items: found.items.map((one) => ({ ...one, title: titled(one) })) };

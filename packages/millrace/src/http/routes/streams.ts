@@ -103,27 +103,18 @@ async function eventsOf({ env, by, catalog }: Asking, happened: readonly Happene
   ]);
   const redaction = redactionOf(catalog);
   const failed = instances.filter(({ error, retrying }) => error !== null || retrying !== null).map(({ id }) => id);
-  const hidden = [...failed, ...approvals.map((one) => one.instance_id)];
   const [hide, hideIn] = await Promise.all([
-    hidden.length === 0 ? undefined : redaction.ofInstances(env, by, hidden),
-    hideInErrors(
-      env,
-      { ...by, scopes: [] },
-      redaction,
-      letters.map(({ id }) => id),
-    ),
+    redaction.ofInstances(env, by, [...failed, ...approvals.map((one) => one.instance_id)]),
+    hideInErrors(env, { ...by, scopes: [] }, redaction, idsOf("dead_letter")),
   ]);
-  const shown = <T>(id: string, view: T): T => (hide ? hide(id)(view) : view);
-  const views = new Map<string, unknown>([
-    ...instances.map(
-      (one) => [`${Date.parse(one.updated_at)} ${one.id}`, hiddenIn(Instance, one, (value) => shown(one.id, value))] as const,
+  const nameOf = (at: string, { id }: { id: string }) => `${Date.parse(at)} ${id}`;
+  const views = new Map<string, object>([
+    ...instances.map((one) => [nameOf(one.updated_at, one), hiddenIn(Instance, one, hide(one.id))] as const),
+    ...letters.map((one) => [nameOf(one.captured_at, one), hiddenIn(DeadLetterRow, one, hideIn(one.id))] as const),
+    ...approvals.map(
+      ({ details: _, ...one }) => [nameOf(one.decided_at ?? one.asked_at, one), hiddenIn(ApprovalRow, one, hide(one.instance_id))] as const,
     ),
-    ...letters.map((one) => [`${Date.parse(one.captured_at)} ${one.id}`, hiddenIn(DeadLetterRow, one, hideIn(one.id))] as const),
-    ...approvals.map(({ details: _, ...one }) => {
-      const view = hiddenIn(ApprovalRow, one, (value) => shown(one.instance_id, value));
-      return [`${Date.parse(one.decided_at ?? one.asked_at)} ${one.id}`, view] as const;
-    }),
-    ...actions.map((one) => [`${Date.parse(one.at)} ${one.id}`, one] as const),
+    ...actions.map((one) => [nameOf(one.at, one), one] as const),
   ]);
   return happened.flatMap((one) => {
     const data = one.doubt ?? views.get(`${one.at} ${one.id}`);
@@ -192,8 +183,8 @@ function followInstance(asked: Asking, first: Instance, heard: Heard): Followed 
         place = heard.place;
         if (heard.event.type !== "step_started") events.push({ id: idAt(place, stand), event: "step", data: stepView(heard, hide) });
       }
-      const reports = instance.progress === null ? [] : await progressOf(env, first.id);
-      for (const progress of reports.filter(({ step, at }) => reported.get(step) !== at)) {
+      for (const progress of instance.progress === null ? [] : await progressOf(env, first.id)) {
+        if (reported.get(progress.step) === progress.at) continue;
         reported.set(progress.step, progress.at);
         events.push({ id: idAt(place, stand), event: "progress", data: hiddenIn(StepProgress, progress, hide) });
       }
