@@ -14,8 +14,8 @@ export const acceptedShape = {
   instance_id: z.string(),
   replayed: z.boolean().describe("True for a repeat: the command was accepted before, and nothing new started."),
   instance_status: instanceStatus,
-  due_at: timestamp
-    .nullable()
+  due_at: z
+    .nullable(timestamp)
     .describe("When a delayed command is due. Null without a delay, and for a repeat after the instance has ended."),
   correlation_id: z.string(),
 };

@@ -13,8 +13,7 @@ const BARE = /^[\x21-\x2b\x2d-\x7e][\x20-\x2b\x2d-\x7e]*$/;
 export function keyHeader(description: string) {
   return {
     "idempotency-key": z
-      .string()
-      .optional()
+      .optional(z.string())
       .describe(`${description} 1 to ${MAX_KEY_CHARACTERS} printable ASCII characters, bare (without a comma) or quoted.`),
   };
 }

@@ -26,9 +26,7 @@ const CURSOR = { type: "string", description: "The `next_cursor` of the previous
 /** `timeOf` returns the time of a cursor, or undefined for an invalid cursor. */
 export function timeCursor(timeOf: (cursor: string) => number | undefined) {
   return z
-    .string()
-    .refine((cursor) => (timeOf(cursor) ?? Number.POSITIVE_INFINITY) < Date.now() + FARTHEST_MS, NO_CURSOR)
-    .optional()
+    .optional(z.string().refine((cursor) => (timeOf(cursor) ?? Number.POSITIVE_INFINITY) < Date.now() + FARTHEST_MS, NO_CURSOR))
     .meta(CURSOR);
 }
 

@@ -12,8 +12,7 @@ import { page, refuseUnknownNames } from "./paging.ts";
 
 export const revealQuery = {
   reveal: z
-    .enum(["true", "false"])
-    .optional()
+    .optional(z.enum(["true", "false"]))
     .describe("True shows fields marked as sensitive. It needs the scope `reveal` and is recorded in the audit. Default: `[redacted]`."),
 };
 

@@ -14,8 +14,7 @@ export const AuditRow = z.object({
   id: z.string().describe("The `action_id` in the answer to the action."),
   actor: z.string(),
   token_id: z
-    .string()
-    .nullable()
+    .nullable(z.string())
     .describe("The token of the request; null for a user of Cloudflare Access and for direct database access."),
   scope: z.string().nullable().describe("The required scopes, separated by spaces."),
   verb: z.string(),
@@ -23,8 +22,7 @@ export const AuditRow = z.object({
     .string()
     .describe("The target: an instance, the key of an effect, an approval, a dead letter, a schedule, a token, or an item of the app."),
   about: z
-    .string()
-    .nullable()
+    .nullable(z.string())
     .describe(
       "A readable name of the target: workflow and subject of an instance, for an effect with its step in front; type and key of a dead letter. Null for other targets and for removed ones.",
     ),
@@ -55,8 +53,7 @@ export const AuditFilter = z.object({
   since: offsetTime.describe("At or after this time."),
   until: offsetTime.describe("Done before then."),
   bulk: z
-    .enum(["false"])
-    .optional()
+    .optional(z.enum(["false"]))
     .describe("`false` omits the rows for each item of bulk actions. The row of the bulk action itself (`verb=bulk`) remains."),
 });
 type Filter = z.infer<typeof AuditFilter>;

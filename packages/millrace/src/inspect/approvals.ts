@@ -19,14 +19,10 @@ export const ApprovalRow = component("Approval", {
   workflow: z.string(),
   step: z.string(),
   question: z.string().meta({ description: "The question. Plain text: never render it as HTML.", ...redacted }),
-  details: z
-    .record(z.string(), z.unknown())
-    .nullable()
-    .meta({ description: "Details for the decision.", ...redacted }),
+  details: z.nullable(z.record(z.string(), z.unknown())).meta({ description: "Details for the decision.", ...redacted }),
   state: z.enum(STATES),
   ended_as: z
-    .string()
-    .nullable()
+    .nullable(z.string())
     .describe(
       "For a pending question that can no longer be answered: the status of its instance, such as `terminated`. Otherwise null. `?state=pending` omits such questions.",
     ),

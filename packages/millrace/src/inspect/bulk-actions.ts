@@ -31,8 +31,7 @@ export const BulkAction = z.object({
   stop_at_error_rate: z.number(),
   settle_within_seconds: z.number(),
   undo: z
-    .boolean()
-    .nullable()
+    .nullable(z.boolean())
     .describe(
       "True: the bulk action undoes the effects of its instances where possible. False: it keeps them. Null for a verb without undo.",
     ),
@@ -64,17 +63,13 @@ export const BulkItem = component("BulkItem", {
   target: z.string().describe("The id of the instance, dead letter or delivery, or the key of the effect."),
   instance_id: z.string().nullable().describe("The instance of an effect; null for other items."),
   about: z
-    .string()
-    .nullable()
+    .nullable(z.string())
     .describe(
       "A readable name: workflow and subject of an instance, for an effect with its step in front; type and key of a dead letter. Null for other items and for removed ones.",
     ),
   result: z.enum(BULK_RESULTS),
   code: z.string().nullable(),
-  why: z
-    .string()
-    .nullable()
-    .meta({ description: "The reason why the item was skipped or failed, and the next step.", ...redacted }),
+  why: z.nullable(z.string()).meta({ description: "The reason why the item was skipped or failed, and the next step.", ...redacted }),
   action_id: z.string().describe("The id of the action in the audit."),
   at: timestamp,
 });

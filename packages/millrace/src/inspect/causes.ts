@@ -16,10 +16,7 @@ import { REVEALED, type Redaction } from "./redaction.ts";
 const common = {
   id: z.string().describe("A stable id: the same failure always has the same id. Use it as the filter `cause=` of lists."),
   message_type: z.string().nullable(),
-  step: z
-    .string()
-    .nullable()
-    .meta({ description: "The failed step, if the error names one.", ...redacted }),
+  step: z.nullable(z.string()).meta({ description: "The failed step, if the error names one.", ...redacted }),
   message: z.string().meta({ description: "The error message without numbers, ids and quoted values.", ...redacted }),
   count: z.int().describe("The exact number of current failures with this cause."),
   first_at: timestamp.describe("When the first current failure with this cause was recorded."),

@@ -28,14 +28,10 @@ export const DeadLetterRow = component("DeadLetter", {
   reason: z.string().meta({ description: "The code of the error, or `exhausted` after the last attempt.", ...redactedCode }),
   error: z.string().nullable().meta(redacted),
   issues: z.array(z.object({ path: hiddenText, message: hiddenText })).nullable(),
-  step: z
-    .string()
-    .nullable()
-    .meta({ description: "The failed step, if the error names one.", ...redacted }),
+  step: z.nullable(z.string()).meta({ description: "The failed step, if the error names one.", ...redacted }),
   upstream_status: z.int().nullable().describe("The HTTP status of an upstream in the last attempt, if any."),
   cause: z
-    .string()
-    .nullable()
+    .nullable(z.string())
     .describe("The id of its cause in `/v1/dead-letters/causes`; null for a dead letter captured before causes existed."),
   attempts: z.int(),
   first_at: timestamp.describe("When the message was sent."),
@@ -50,10 +46,7 @@ export const DeadLetterRow = component("DeadLetter", {
       outcome: z.enum(["sent", "refused", "failed"]),
       at: timestamp,
       changed: z.array(hiddenText).describe("The changed fields as dotted paths, at most 20."),
-      error: z
-        .string()
-        .nullable()
-        .meta({ description: "Why the repair failed; null if it succeeded.", ...redacted }),
+      error: z.nullable(z.string()).meta({ description: "Why the repair failed; null if it succeeded.", ...redacted }),
     })
     .nullable()
     .describe("The automatic repair that was tried on the dead letter."),
@@ -71,11 +64,7 @@ export const DeadLetterFilter = z.object({
   reason: z.string().optional().describe(`The code of the error, or \`exhausted\`. ${KNOWN_NAMES}`),
   type: z.string().optional().describe("The message's type."),
   cause: z.string().optional().describe("An `id` of `/v1/dead-letters/causes`."),
-  escalated: z
-    .enum(["true", "false"])
-    .transform((said) => said === "true")
-    .optional()
-    .describe("True: list only escalated dead letters."),
+  escalated: z.optional(z.enum(["true", "false"]).transform((said) => said === "true")).describe("True: list only escalated dead letters."),
 });
 export type DeadLetterFilter = Partial<z.infer<typeof DeadLetterFilter>> & PageRequest;
 

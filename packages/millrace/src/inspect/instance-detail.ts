@@ -28,8 +28,8 @@ type CalledEnd = z.infer<typeof CalledEnd>;
 
 /** An instance with its message, its result, its unknown outcomes and its cost. */
 export const InstanceDetail = Instance.extend({
-  archived_at: timestamp
-    .nullable()
+  archived_at: z
+    .nullable(timestamp)
     .describe("When the instance moved from the database to R2: it can be read, and no longer changed. Null for other instances."),
   platform_status: z.string().describe("The status on the platform; `unknown` if the platform has no such instance."),
   schema_version: z.int().describe("The version of the message type that the payload has."),
@@ -40,25 +40,19 @@ export const InstanceDetail = Instance.extend({
     ...redacted,
   }),
   result_changed: z
-    .string()
-    .nullable()
+    .nullable(z.string())
     .describe("For a result that is not plain data, such as a Map: the changes made by the conversion to JSON. Null otherwise."),
   unknown_outcomes: listOf({
     step: z.string().describe("The step name in the code, followed by the key of an item in brackets."),
     effect: z.string().describe("The effect's key."),
     since: timestamp,
-    why: z
-      .string()
-      .nullable()
-      .meta({ description: "The error of the last attempt.", ...redacted }),
+    why: z.nullable(z.string()).meta({ description: "The error of the last attempt.", ...redacted }),
     confirm: z.string().describe("The path of the POST that confirms that the effect happened, with its `output`."),
     reject: z
-      .string()
-      .nullable()
+      .nullable(z.string())
       .describe("The path of the POST if the effect did not happen. Null if the effect is known to have happened."),
     retry: z
-      .string()
-      .nullable()
+      .nullable(z.string())
       .describe("The path to run the effect again if its outcome stays unknown; it may happen twice. Null if this is refused."),
     answered: AnsweredEffect.nullable(),
     consequences: Answers,

@@ -23,8 +23,7 @@ export type CountFilter = z.output<typeof CountFilter>;
 export const InstanceFilter = z.object({
   status: z.enum(INSTANCE_STATUSES).optional(),
   activity: z
-    .enum(ACTIVITIES)
-    .optional()
+    .optional(z.enum(ACTIVITIES))
     .describe(
       "Only running instances that are delayed (`due_at` in the future), held, retrying, sleeping or waiting, as far as a list has this. The field with that name has the details.",
     ),
@@ -33,9 +32,7 @@ export const InstanceFilter = z.object({
   parent: z.string().optional().describe("Children of this instance."),
   cause: z.string().optional().describe("An `id` of `/v1/instances/causes`: errored instances of this cause."),
   overdue: z
-    .enum(["true"])
-    .transform(() => true)
-    .optional()
+    .optional(z.enum(["true"]).transform(() => true))
     .describe("Only running instances past their `must_end_by`, most recent deadline first."),
 });
 export type InstanceFilter = z.output<typeof InstanceFilter> & PageRequest;

@@ -24,10 +24,7 @@ export const StepProgress = component("Progress", {
   share: z.number().min(0).max(1).nullable().describe("Null if the step reported neither a share nor a whole."),
   done: z.number().nullable(),
   of: z.number().nullable().describe("The whole."),
-  text: z
-    .string()
-    .nullable()
-    .meta({ description: "The text of the step, such as the unit of `done` and `of`.", ...redacted }),
+  text: z.nullable(z.string()).meta({ description: "The text of the step, such as the unit of `done` and `of`.", ...redacted }),
   at: timestamp,
 });
 export type StepProgress = z.infer<typeof StepProgress>;
@@ -45,8 +42,7 @@ export const Instance = component("Instance", {
   subject: z.string(),
   deliveries: z.int().describe("The number of deliveries of its message. Deliveries after the first are duplicates without effect."),
   step: z
-    .string()
-    .nullable()
+    .nullable(z.string())
     .describe("The step with an effect that wrote last, or the failed step if none has written. For waiting steps see `waiting_for`."),
   waiting_for: listOf({
     step: z.string().describe("The step name in the code, followed by the key of an item in brackets."),
@@ -59,8 +55,7 @@ export const Instance = component("Instance", {
     .max(MOST_WAITS)
     .describe("Awaited events, answers and children, at most 20. For a sleep see `sleeping`."),
   held: z
-    .string()
-    .nullable()
+    .nullable(z.string())
     .describe(
       "The reason why the instance does not start: the pause of its workflow or queue, or its workflow's `concurrency`, `debounce` or `throttle`. Null otherwise.",
     ),
@@ -96,8 +91,7 @@ export const Instance = component("Instance", {
   version: z.int().describe("The version of the workflow that it runs. A higher number of the workflow does not change it."),
   run: z.int().describe("The number of the current run. The first run has the number 1, and each retry or undo adds 1."),
   undo: z
-    .enum(["open", "done"])
-    .nullable()
+    .nullable(z.enum(["open", "done"]))
     .describe("`open` during an undo, also after the undo failed; `done` after it. A close keeps the value. A retry resets it to null."),
   undo_action: z.string().nullable().describe("The id of the action that began the undo; null without an undo."),
   accepted_at: timestamp,

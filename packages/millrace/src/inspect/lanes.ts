@@ -31,8 +31,8 @@ export const LaneRow = component("Lane", {
     sent_at: timestamp,
     attempts: z.int().describe("The number of the message's deliveries."),
     error: z.string().nullable().describe("The error of the last attempt."),
-    next_at: timestamp
-      .nullable()
+    next_at: z
+      .nullable(timestamp)
       .describe("When the next attempt of the message starts; null if it starts as soon as the message is the head of the lane."),
   }).nullable(),
   ahead: listOf({ instance_id: z.string(), since: timestamp, failed: z.string().nullable() }).describe(

@@ -49,8 +49,7 @@ export const Step = component("Step", {
     .array(Attempt)
     .describe("Attempts of the current run from the platform; empty if removed there. The delay between two is `retry_delay_ms`."),
   max_attempts: z
-    .int()
-    .nullable()
+    .nullable(z.int())
     .describe("The first attempt and all retries; null for a sleep, a wait and an inline step, and if unknown."),
   next_attempt_at: timestamp.nullable().describe("For a `retrying` step: when the next attempt starts."),
   duration_ms: z.int().nullable().describe("For a sleep: its duration."),

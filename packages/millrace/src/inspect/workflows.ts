@@ -23,8 +23,7 @@ export const Paused = component("Paused", {
   reason: z.string(),
   since: timestamp,
   cause: z
-    .string()
-    .nullable()
+    .nullable(z.string())
     .describe("The id of the cause of failures after which a breaker paused, see `GET /v1/instances/causes`; null for an operator."),
 });
 

@@ -49,16 +49,12 @@ const commandSchema = z.strictObject({
   correlation_id: chosenName(200).optional().describe("The correlation id of the job. Default: derived by the command, else a new one."),
   causation_id,
   must_end_by: z
-    .string()
-    .max(100)
-    .optional()
+    .optional(z.string().max(100))
     .describe(
       "The deadline of the instance: a time with an offset, or a duration from now such as `2 hours`. A deadline more than a minute in the past, or before a delayed command is due, is refused. After the deadline the instance is `overdue` and an alert is raised; it is not stopped. Default: the deadline of the workflow.",
     ),
   callback_url: z
-    .string()
-    .max(MAX_ADDRESS_CHARACTERS)
-    .optional()
+    .optional(z.string().max(MAX_ADDRESS_CHARACTERS))
     .describe(
       "A URL that is called once for each end of the instance (complete, errored, terminated, dead, skipped), signed as a Standard Webhook. A repeat of the command does not change it.",
     ),
@@ -68,8 +64,7 @@ const commandSchema = z.strictObject({
     examples: [["customer:acme"]],
   }),
   priority: z
-    .enum(PRIORITIES)
-    .optional()
+    .optional(z.enum(PRIORITIES))
     .describe("`high` starts before all waiting commands of the queue, `low` after them. Refused if the queue has no priorities."),
 });
 
@@ -95,10 +90,7 @@ function batchOf<const Name extends string, More extends z.ZodRawShape>(key: Nam
 }
 
 const ratePerSecond = z
-  .number()
-  .positive()
-  .max(MAX_RATE_PER_SECOND)
-  .optional()
+  .optional(z.number().positive().max(MAX_RATE_PER_SECOND))
   .describe("Commands of this batch that start per second, in list order. Default: all at once.");
 const commandBatch = batchOf("commands", commandSchema.extend({ idempotency_key: chosenName(MAX_KEY_CHARACTERS).optional() }), {
   rate_per_second: ratePerSecond,

@@ -34,8 +34,7 @@ const SourceSchema = component("NumberSource", { source, age_seconds: z.number()
 
 const unavailable = {
   cells_unavailable: z
-    .array(z.int())
-    .optional()
+    .optional(z.array(z.int()))
     .describe("The cells that did not answer. The result lacks their part. Absent if all cells answered."),
 };
 const unavailableOf = (cells: readonly number[]) => (cells.length > 0 ? { cells_unavailable: [...cells] } : {});
@@ -54,8 +53,7 @@ export const deployment = [
       z.object({
         ok: z.literal(true),
         keeper_seconds: z
-          .int()
-          .nullable()
+          .nullable(z.int())
           .describe(
             "Seconds since the last run of the keeper: about ten in a healthy deployment. Null if its alarm was not set; this request has set it.",
           ),

@@ -27,9 +27,7 @@ const scheduleSchema = reasoned.extend({
     .default(3600)
     .describe("A run that would start later than this is recorded as missed."),
   revision: z
-    .int()
-    .min(0)
-    .optional()
+    .optional(z.int().min(0))
     .describe("The expected current revision, 0 for a new schedule. A different revision is refused (409). Default: any."),
 });
 

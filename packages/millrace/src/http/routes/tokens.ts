@@ -30,10 +30,7 @@ export function minting(own: readonly string[]) {
         .describe("The name of the holder, for the audit and as the source of messages."),
       scopes: z.array(scope).min(1).max(scope.options.length).describe("The scopes of the new token, at most those of your token."),
       days: z
-        .int()
-        .min(1)
-        .max(MAX_DAYS)
-        .optional()
+        .optional(z.int().min(1).max(MAX_DAYS))
         .describe("Days until it expires, at most as long as your token. Default 90, or the remaining time of your token."),
     }),
     answer: ["Minted", MintedSchema],
