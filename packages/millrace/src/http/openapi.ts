@@ -220,7 +220,7 @@ function converting(schema: z.ZodType, isAnswer: boolean): { schema: Json; named
   return { schema: converted, named: Object.fromEntries(named) };
 }
 
-/** Removes bounds of safe integers and patterns of formats from a JSON Schema. Metadata with a `type` replace the whole schema. */
+/** Removes bounds of safe integers and patterns of formats. Metadata with a `type` replace the whole schema. */
 function asPeopleReadIt({ zodSchema, jsonSchema }: Overridden, isAnswer: boolean): void {
   const meta = z.globalRegistry.get(zodSchema) as Json | undefined;
   if (meta?.type !== undefined) {
@@ -231,6 +231,8 @@ function asPeopleReadIt({ zodSchema, jsonSchema }: Overridden, isAnswer: boolean
   if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
   if (jsonSchema.format !== undefined) delete jsonSchema.pattern;
   const { def } = zodSchema._zod;
+  // The library leaves out the default of a parameter that is converted, such as a number.
+  if (def.type === "default") jsonSchema.default ??= def.defaultValue;
   // JSON has no undefined, so a field of an answer may be absent if its schema accepts any value.
   if (isAnswer && def.type === "object" && Array.isArray(jsonSchema.required)) {
     jsonSchema.required = jsonSchema.required.filter((name: string) => def.shape[name]?._zod.def.type !== "unknown");

@@ -10,11 +10,8 @@ export function wholeNumber(min: number, max = Number.MAX_SAFE_INTEGER) {
     .string()
     .regex(/^(0|[1-9]\d{0,15})$/, "must be a whole number, in decimal digits")
     .transform(Number)
-    .pipe(z.int().min(min).max(max));
-}
-
-function pageLimit(usual: number, most: number) {
-  return wholeNumber(1, most).default(usual).meta({ type: "integer", minimum: 1, maximum: most, default: usual });
+    .pipe(z.int().min(min).max(max))
+    .meta({ type: "integer", minimum: min, ...(max < Number.MAX_SAFE_INTEGER && { maximum: max }) });
 }
 
 /** The latest time that a valid cursor may contain, because no list contains later times. */
@@ -33,7 +30,7 @@ export function timeCursor(timeOf: (cursor: string) => number | undefined) {
 /** The query parameters of every list in the order of time. */
 export const pageQuery = {
   cursor: timeCursor((cursor) => (/^(0|-?[1-9]\d{0,15})\.[A-Za-z0-9_-]{1,128}$/.test(cursor) ? Number.parseInt(cursor, 10) : undefined)),
-  limit: pageLimit(50, 200),
+  limit: wholeNumber(1, 200).default(50),
 };
 
 /** The query parameters of a list in the order of names. The parsed cursor is the last name of the previous page. */
@@ -49,7 +46,7 @@ export function nameQuery(usual: number, most: number) {
       })
       .optional()
       .meta(CURSOR),
-    limit: pageLimit(usual, most),
+    limit: wholeNumber(1, most).default(usual),
   };
 }
 

@@ -21,9 +21,7 @@ export const METRICS_PATH = "/metrics";
 
 const RATE_MINUTES = 5;
 
-const minutesOf = (usual: number) => ({
-  minutes: wholeNumber(1, WINDOW_MINUTES).default(usual).meta({ type: "integer", minimum: 1, maximum: WINDOW_MINUTES, default: usual }),
-});
+const minutes = wholeNumber(1, WINDOW_MINUTES);
 
 const QueueSchema = QueueHealth.extend({
   paused: Paused.nullable().describe("The pause for all tenants or for your tenant; null while the queue is active."),
@@ -114,7 +112,7 @@ export const deployment = [
     description:
       "Returns depth, lag, rates, retries and dead letters of each queue of the whole deployment, without tenants. Rates and latencies cover the last `minutes`, by default five.",
     ...needs("observe"),
-    query: minutesOf(RATE_MINUTES),
+    query: { minutes: minutes.default(RATE_MINUTES) },
     answer: [
       "All queues and lanes",
       z.object({
@@ -146,7 +144,7 @@ export const deployment = [
     summary: "Get deliveries by minute, queue, type and outcome",
     description: "Newest minute first. A type that is not deployed is `unknown`. `sources`: by kind of sender.",
     ...needs("observe"),
-    query: { ...minutesOf(WINDOW_MINUTES), source: z.enum(SOURCE_KINDS).optional().describe("The kind of sender.") },
+    query: { minutes: minutes.default(WINDOW_MINUTES), source: z.enum(SOURCE_KINDS).optional().describe("The kind of sender.") },
     answer: ["The minutes with deliveries", z.object({ at: timestamp, items: z.array(MinuteOfMessages) })],
     async run({ env, query }) {
       const seen = await vitalsOf(env);

@@ -43,7 +43,7 @@ export const instances = [
       "A page filtered by `workflow` or `subject` scans 50,000 instances. It may be short or empty and still have a `next_cursor`. Use `correlation` for all instances of a job.",
     query: {
       ...InstanceFilter.shape,
-      version: wholeNumber(1, 1_000_000).optional().meta({ type: "integer", description: "Instances of this version of their workflow." }),
+      version: wholeNumber(1, 1_000_000).optional().describe("Instances of this version of their workflow."),
       ...pageQuery,
     },
     answer: ["A page of instances", pageOf(Instance)],
@@ -60,13 +60,7 @@ export const instances = [
       "With `wait`, the answer is delayed until the instance has ended or needs an operator (an unknown outcome or a question), or until the seconds have passed; check `status`. Sleeps, event waits and back-offs do not end the wait.",
     query: {
       ...revealQuery,
-      wait: wholeNumber(0, MAX_WAIT_S).default(0).meta({
-        type: "integer",
-        minimum: 0,
-        maximum: MAX_WAIT_S,
-        default: 0,
-        description: "Seconds to wait for the end of the instance.",
-      }),
+      wait: wholeNumber(0, MAX_WAIT_S).default(0).describe("Seconds to wait for the end of the instance."),
     },
     answer: ["The instance", InstanceDetail],
     archived: true,

@@ -66,9 +66,7 @@ export function roomRoutes(rooms: readonly AnyRoom[]): Routes<RoomHttpEnv> {
       description:
         "Send `Upgrade: websocket` with the subprotocols `millrace.room` and `ticket.<ticket>`. A program may send its token as `Authorization` instead. Answers 101.",
       ...{ security, params },
-      query: {
-        since: wholeNumber(0).optional().meta({ type: "integer", minimum: 0, description: "The last `sequence` received." }),
-      },
+      query: { since: wholeNumber(0).optional().describe("The last `sequence` received.") },
       answer: { 101: { description: "The socket is open" } },
       problems: ["route_not_found", "invalid_payload", "upgrade_required"],
       async run({ env, param: { room, key }, query: { since }, context }) {
