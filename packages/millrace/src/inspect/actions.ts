@@ -140,11 +140,7 @@ export async function retriedSince(env: EngineEnv, tenantId: string, instanceId:
   return found.length > 0;
 }
 
-interface Target {
-  readonly target: string;
-  /** The instance that the action affected; null if the action has only a target. */
-  readonly instance_id?: string | null;
-}
+type Target = Pick<AuditRow, "target"> & Partial<Pick<AuditRow, "instance_id">>;
 
 /** The field `about` of targets. */
 export async function aboutThese(env: EngineEnv, by: Operator, targets: readonly Target[]): Promise<(target: Target) => string | null> {

@@ -100,12 +100,7 @@ export async function listAlerts(given: EngineEnv, filter: z.infer<typeof AlertF
 /** Maximum number of running deliveries per page for which the platform is queried. */
 const MAX_ASKED = 10;
 
-interface Sent extends DeliveryRow {
-  readonly alert: string;
-  readonly changed_at: string | null;
-  readonly channels: number | null;
-  readonly updated_at: number;
-}
+type Sent = DeliveryRow & { alert: string; changed_at: string | null; channels: number | null; updated_at: number };
 
 /**
  * The last delivery of each alert's notification, by alert id, from the instances of the alerts' tenant that send them. An alert has none

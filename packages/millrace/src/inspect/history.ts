@@ -4,6 +4,7 @@ import { platformId } from "../contract/ids.ts";
 import { saysRead } from "../contract/step-names.ts";
 import { beginning } from "../contract/text.ts";
 import { readTold } from "../contract/told-error.ts";
+import type { Instance } from "./instance-row.ts";
 
 export interface AttemptError {
   name: string;
@@ -40,13 +41,6 @@ export interface StepRecord {
   event_type: string | null;
 }
 
-export interface History {
-  steps: StepRecord[];
-  truncated: boolean;
-  /** The number of steps that belong to the run. The steps of its undo follow. */
-  own: number;
-}
-
 /** The platform streams past events, then new ones. After a pause of this length, all past events were received. */
 export const QUIET_MS = 50;
 export const FIRST_EVENT_MS = 1000;
@@ -73,18 +67,13 @@ const WANTED = [
 
 export type StepEvent = Extract<WorkflowInstanceEvent, { type: (typeof WANTED)[number] }>;
 
-interface Remembered {
-  readonly id: string;
-  readonly workflow: string;
-  /** The action that began the undo of the instance. */
-  readonly undo_action?: string | null;
-}
+type Remembered = Pick<Instance, "id" | "workflow"> & Partial<Pick<Instance, "undo_action">>;
 
 /**
  * The platform's steps of an instance, oldest first, then those of its undo. Empty for an instance that the platform has removed, and for a
- * workflow without a binding. Of a long history, only the beginning is returned.
+ * workflow without a binding. Of a long history, only the beginning is returned. `own` is the number of steps of the run.
  */
-export async function historyOf(env: EngineEnv, { id, workflow, undo_action = null }: Remembered, most = SHOWN_EVENTS): Promise<History> {
+export async function historyOf(env: EngineEnv, { id, workflow, undo_action = null }: Remembered, most = SHOWN_EVENTS) {
   const parts = await Promise.all(platformNames(id, undo_action).map((name) => partOf(env, workflow, name, most)));
   return {
     steps: parts.flatMap(({ steps }) => steps),
@@ -98,7 +87,7 @@ export function platformNames(id: string, undo: string | null): string[] {
 }
 
 /** Like `historyOf`, without a limit, because an operator action must consider every step. */
-export function wholeHistoryOf(env: EngineEnv, instance: Remembered): Promise<History> {
+export function wholeHistoryOf(env: EngineEnv, instance: Remembered) {
   return historyOf(env, instance, ALL_EVENTS);
 }
 

@@ -143,18 +143,12 @@ export const INSTANCE_COLUMNS = fragment(`id, workflow, version, status, message
       FROM millrace_inbox WHERE instance_id = millrace_instances.id ORDER BY updated_at DESC LIMIT 1) AS last,
     coalesce(${WAITING_FOR.fragment}, '[]') AS waiting_for, ${HELD.fragment} AS held`);
 
-interface LastEntry {
-  step: string;
-  item: string;
-  failed: Failure | null;
-}
-
 /**
  * The instance in a row of `INSTANCE_COLUMNS`. The database records failed attempts only for the classes `lookup` and `once`, and a sleep
  * only after the keeper has queried the platform.
  */
 export function instanceIn(row: Row): Instance {
-  const last = row.last === null ? null : (JSON.parse(String(row.last)) as LastEntry);
+  const last = JSON.parse(String(row.last)) as { step: string; item: string; failed: Failure | null } | null;
   const failed = ON_ITS_WAY.has(row.status as Instance["status"]) ? last?.failed : null;
   const retrying = failed &&
     last && { step: labelOf(last.step, last.item), attempt: failed.attempts, next_at: null, error: failed.message };

@@ -76,13 +76,7 @@ export async function listWorkflows(env: EngineEnv, catalog: Catalog, by: Operat
   });
 }
 
-interface Opened {
-  readonly workflow: string;
-  readonly version: number;
-  readonly open: number;
-}
-
-function versionsOf(workflow: AnyWorkflow, opened: readonly Opened[]): WorkflowState["versions"] {
+function versionsOf(workflow: AnyWorkflow, opened: Awaited<ReturnType<typeof openVersions>>): WorkflowState["versions"] {
   const deployed = deployedVersions(workflow);
   const all = new Set([...deployed, ...opened.map(({ version }) => version)]);
   return [...all]
@@ -95,8 +89,8 @@ function versionsOf(workflow: AnyWorkflow, opened: readonly Opened[]): WorkflowS
 }
 
 /** The tenant's open and retryable instances. Each index is read up to `COUNTED_INSTANCES` rows. */
-function openVersions(env: EngineEnv, { tenantId }: Operator): Promise<Opened[]> {
-  return query<Opened>(
+function openVersions(env: EngineEnv, { tenantId }: Operator) {
+  return query<{ workflow: string; version: number; open: number }>(
     env.DB,
     sql`
       SELECT workflow, version, count(*) AS open FROM (
@@ -127,15 +121,8 @@ export async function pausesOf(
   return (kind, name) => pausedView(found.get(pauseId(kind, name, "")) ?? found.get(pauseId(kind, name, tenantId)));
 }
 
-interface Counted {
-  readonly workflow: string;
-  readonly queue: string | null;
-  readonly status: InstanceStatus;
-  readonly count: number;
-}
-
-export function countsOf(env: EngineEnv, { tenantId }: Operator): Promise<Counted[]> {
-  return query<Counted>(
+export function countsOf(env: EngineEnv, { tenantId }: Operator) {
+  return query<{ workflow: string; queue: string | null; status: InstanceStatus; count: number }>(
     env.DB,
     sql`
       SELECT workflow, queue, status, count(*) AS count FROM (

@@ -152,13 +152,7 @@ export const instanceStream = operation("get", "/v1/instances/{id}/stream", "fol
   },
 });
 
-interface Heard {
-  readonly place: StepPlace;
-  readonly stand: string;
-  readonly hasEnded: boolean;
-}
-
-function followInstance(asked: Asking, first: Instance, heard: Heard): Followed {
+function followInstance(asked: Asking, first: Instance, heard: ReturnType<typeof heardOf>): Followed {
   const { env, by, catalog, context } = asked;
   const feed = new StepFeed(env, heard.place);
   let [place, stand, isFirst] = [heard.place, heard.stand, true];
@@ -211,7 +205,8 @@ function endOf({ run, status, undo_action }: Instance): string {
   return digest("end", String(run), status, String(undo_action)).slice(0, 16);
 }
 
-function heardOf(context: Context<HttpEnv>): Heard {
+/** The position in the steps, and the digest of the last sent status (`stand`). */
+function heardOf(context: Context<HttpEnv>) {
   const id = lastEventId(context);
   if (id === undefined) return { place: STEPS_BEGIN, stand: "-", hasEnded: false };
   const [, numbers, stand, end] = /^((?:\d{1,15}\.){4})(-|[0-9a-f]{16})(\.end)?$/.exec(id) ?? [];

@@ -24,23 +24,15 @@ export interface Place extends Pick<Happened, "at"> {
   readonly last?: Pick<Happened, "kind" | "id">;
 }
 
-export interface Seen {
-  /** All events between the position and `upTo`, oldest first, or the newest of these events. */
-  readonly happened: Happened[];
-  /** True if a query reached its limit, so that more events may exist. */
-  readonly more: boolean;
-  /** A time by the database's clock. All events before this time are known, because no later write gets an earlier time. */
-  readonly upTo: number;
-}
-
 /** Maximum number of rows per kind, and of newest instances and questions that are checked for a change. */
 const LOOKED_AT = 1000;
 
 /**
  * The events of a tenant after a position, in one statement. It finds changes of only the newest 1,000 instances and questions, because an
  * index by time of change would cost a written row per change. An older instance is found when it fails, is in doubt or gets an action.
+ * `more`: a query reached its limit. All events before `upTo` are known, because no later write gets an earlier time.
  */
-export async function happenedSince(env: EngineEnv, { tenantId }: Operator, place: Place, kinds: readonly LiveKind[]): Promise<Seen> {
+export async function happenedSince(env: EngineEnv, { tenantId }: Operator, place: Place, kinds: readonly LiveKind[]) {
   const asked = kinds.flatMap((kind) => SOURCES[kind](tenantId, place.at).map((source) => ({ kind, source })));
   const columns = asked.reduce((all, { source }) => sql`${all}, (SELECT json_group_array(json(told)) FROM (${source}))`, sql`${now}`);
   const [row = {}] = await query(env.DB, sql`SELECT json_array(${columns}) AS seen`);
