@@ -93,7 +93,7 @@ export class StepFeed {
     const inline = await inlineStepsBehind(this.#env, instance.id, this.#place.inline, untilEnd);
     this.hasMore = events.length === MOST_EVENTS || inline.hasMore;
     const awaited = events.some(({ type }) => type.startsWith("wait_")) ? await awaitedSteps(this.#env.DB, instance.id) : undefined;
-    const ends = await this.#endsOf(instance.id, ended);
+    const ends = await stepEnds(this.#env, instance.id, new Set([...ended].map(({ stepName }) => stepName)), this.steps);
     return inTime(events, inline.told).map((one) => {
       const { event } = one;
       this.#place =
@@ -102,11 +102,6 @@ export class StepFeed {
       const { event_type: eventType = null, max_attempts: maxAttempts = null } = this.steps.get(event.stepName) ?? {};
       return { event, awaited: awaited?.get(eventType ?? ""), end, maxAttempts, place: this.#place };
     });
-  }
-
-  #endsOf(instanceId: string, ended: ReadonlySet<StepEvent>): Promise<ReadonlyMap<string, StepEnd>> {
-    const names = new Set([...ended].map(({ stepName }) => stepName));
-    return stepEnds(this.#env, instanceId, new Map([...this.steps].filter(([name]) => names.has(name))), this.steps.values());
   }
 
   #isNew({ timestamp: at, eventId }: StepEvent): boolean {
@@ -145,13 +140,12 @@ export class StepFeed {
 }
 
 function inTime(events: readonly StepEvent[], inline: readonly InlineEvent[]): ({ event: StepEvent } | InlineEvent)[] {
-  const told: ({ event: StepEvent } | InlineEvent)[] = [];
-  let next = 0;
-  for (const event of events) {
-    for (let one = inline[next]; one && one.event.timestamp <= event.timestamp; one = inline[++next]) told.push(one);
-    told.push({ event });
-  }
-  return [...told, ...inline.slice(next)];
+  const rest = [...inline];
+  const told = events.flatMap((event) => {
+    const later = rest.findIndex((one) => one.event.timestamp > event.timestamp);
+    return [...rest.splice(0, later < 0 ? rest.length : later), { event }];
+  });
+  return [...told, ...rest];
 }
 
 function nextOf(subscription: Subscription): Promise<IteratorResult<StepEvent, void> | undefined> {
@@ -188,23 +182,18 @@ async function inlineStepsBehind(env: Pick<EngineEnv, "DB">, instanceId: string,
 /** The state of a step whose attempt has ended on the platform although the step is not done. */
 type StepEnd = HeldState | "in_doubt" | "waiting";
 
-/** By the platform's step name: from the engine's wait that follows the step in `all` or, before this wait, from the step's records. */
+/** The ends of steps by the platform's name: from the engine's wait that follows the step or, before this wait, from its records. */
 async function stepEnds(
   env: Pick<EngineEnv, "DB">,
   instanceId: string,
-  ended: ReadonlyMap<string, StepRecord>,
-  all: Iterable<StepRecord>,
-): Promise<ReadonlyMap<string, StepEnd>> {
-  if (ended.size === 0) return new Map();
-  const waits = endsByWaits(all);
-  const open = [...ended.values()].filter(({ name }) => !waits.has(name));
-  const record = await recordOf(env, instanceId, new Set(open.map(codeLabelOf)));
-  return new Map(
-    [...ended].flatMap(([stepName, step]) => {
-      const end = waits.get(step.name) ?? endByRecord(step, record);
-      return end ? [[stepName, end] as const] : [];
-    }),
-  );
+  names: ReadonlySet<string>,
+  steps: ReadonlyMap<string, StepRecord>,
+): Promise<ReadonlyMap<string, StepEnd | undefined>> {
+  const ended = [...steps].filter(([stepName]) => names.has(stepName));
+  const waits = endsByWaits(steps.values());
+  const open = ended.flatMap(([, step]) => (waits.has(step.name) ? [] : [codeLabelOf(step)]));
+  const record = await recordOf(env, instanceId, new Set(open));
+  return new Map(ended.map(([stepName, step]) => [stepName, waits.get(step.name) ?? endByRecord(step, record)]));
 }
 
 function endsByWaits(all: Iterable<StepRecord>): ReadonlyMap<string, StepEnd> {
@@ -225,14 +214,9 @@ export function triedBefore(about: string, nth: number): string[] {
   return nth === 1 ? [about] : [ownName(about, "after_pause", nth - 1), ownName(about, "after_doubt", nth - 1)];
 }
 
-interface OnRecord {
-  readonly entries: ReadonlyMap<string, EntryState>;
-  readonly waiting: ReadonlySet<string>;
-  readonly hold: Hold | undefined;
-}
-
-async function recordOf({ DB }: Pick<EngineEnv, "DB">, instanceId: string, labels: ReadonlySet<string>): Promise<OnRecord> {
-  if (labels.size === 0) return { entries: new Map(), waiting: new Set(), hold: undefined };
+/** Undefined without labels. */
+async function recordOf({ DB }: Pick<EngineEnv, "DB">, instanceId: string, labels: ReadonlySet<string>) {
+  if (labels.size === 0) return undefined;
   const names = JSON.stringify([...labels]);
   const keys = JSON.stringify([...labels].flatMap(keysOf));
   const { entries, waiting, hold } = await namedBatch(DB, {
@@ -260,11 +244,11 @@ function keysOf(label: string): { label: string; step: string; item: string }[] 
   return [{ label, step: label, item: "" }, ...places.map((at) => ({ label, step: label.slice(0, at), item: label.slice(at + 2, -1) }))];
 }
 
-function endByRecord(step: StepRecord, { entries, waiting, hold }: OnRecord): StepEnd | undefined {
+function endByRecord(step: StepRecord, record: Awaited<ReturnType<typeof recordOf>>): StepEnd | undefined {
   const label = codeLabelOf(step);
-  const entry = entries.get(label);
+  const entry = record?.entries.get(label);
   if (entry === "in_doubt") return "in_doubt";
-  return waiting.has(label) ? "waiting" : heldState(step, entry, hold);
+  return record?.waiting.has(label) ? "waiting" : heldState(step, entry, record?.hold);
 }
 
 export interface Hold {
