@@ -35,7 +35,7 @@ const LedgerSchema = z
 const pageOfLedger = {
   params: { entity: z.string().min(1).max(200).meta({ description: "URL-encoded.", example: "account%2Fa1" }) },
   query: {
-    after: pages.wholeNumber(0).default(0).meta({ type: "integer", minimum: 0, default: 0 }),
+    after: pages.wholeNumber(0).default(0),
     limit: pages.query.limit,
   },
   problems: ["ledger_not_found" as const],

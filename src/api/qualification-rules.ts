@@ -87,7 +87,7 @@ export const qualificationRules = [
     summary: "List the versions of the rules, newest first",
     description: "Returns every version with its time and author. Versions are never changed.",
     query: {
-      before: pages.wholeNumber(1).optional().meta({ type: "integer", description: "Pass the `next_before` of the previous page." }),
+      before: pages.wholeNumber(1).optional().describe("Pass the `next_before` of the previous page."),
       limit: pages.query.limit,
     },
     answer: ["A page of versions", z.object({ items: z.array(VersionSchema), next_before: z.int().nullable() })],
@@ -100,7 +100,7 @@ export const qualificationRules = [
   operation("get", `${PATH}/versions/{version}`, "getRulesVersion", "qualification-rules version", {
     summary: "Get a version of the rules",
     description: "Returns the rules of this version.",
-    params: { version: pages.wholeNumber(1).meta({ type: "integer" }) },
+    params: { version: pages.wholeNumber(1) },
     answer: ["The version", RulesSchema],
     problems: ["rules_not_found"],
     async run({ env, by, param }) {

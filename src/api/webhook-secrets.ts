@@ -35,7 +35,7 @@ export const webhookSecrets = [
   operation("post", "/v1/webhooks/{id}/secrets/{generation}/end", "endWebhookSecret", "webhooks end-secret", {
     summary: "End an older secret now",
     description: "Use this request for a leaked secret during its overlap. A repeated request has no effect.",
-    params: { id: z.string(), generation: pages.wholeNumber(1).meta({ type: "integer", minimum: 1 }) },
+    params: { id: z.string(), generation: pages.wholeNumber(1) },
     body: z.strictObject({}),
     answer: ["The signing generations, newest first", SigningSchema],
     problems: ["webhook_not_found", "invalid_transition"],

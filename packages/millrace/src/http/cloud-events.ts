@@ -6,12 +6,12 @@ import { MillraceError } from "../contract/errors.ts";
 import { INTAKE_LIMITS } from "../contract/limits.ts";
 import { characterCount } from "../contract/text.ts";
 import type { UntypedRequest } from "../intake/accept/enqueue.ts";
-import { isJsonType, mediaTypeOf, parseWith, readBody } from "./body.ts";
+import { isJsonType, mediaTypeOf, notTaken, parseWith, readBody } from "./body.ts";
 import { invalidRequest } from "./problem.ts";
 
 /** Media types of one event (structured mode) and of a list (batched mode). */
-export const CLOUD_EVENT = "application/cloudevents+json";
-export const CLOUD_EVENT_BATCH = "application/cloudevents-batch+json";
+const CLOUD_EVENT = "application/cloudevents+json";
+const CLOUD_EVENT_BATCH = "application/cloudevents-batch+json";
 
 /** An optional attribute. CloudEvents treats a null attribute as absent. */
 const attribute = <Of extends z.ZodType>(schema: Of) => schema.nullish().transform((value) => value ?? undefined);
@@ -64,32 +64,25 @@ export function orCloudEvents(schema: z.ZodType, most: number) {
   return { "application/json": { schema }, [CLOUD_EVENT_BATCH]: { schema: z.array(cloudEventSchema).max(most) } };
 }
 
-export type CloudEvent = z.output<typeof identified>;
-
 /** The required attributes. A `ce-` header with the name of a required attribute marks binary mode. */
 const REQUIRED = ["specversion", "id", "source", "type"];
 
-/** True for a request with one CloudEvent, structured or binary. */
-export function isCloudEvent(request: HonoRequest): boolean {
-  const sent = mediaTypeOf(request);
-  if (sent === CLOUD_EVENT) return true;
-  return sent !== CLOUD_EVENT_BATCH && REQUIRED.some((name) => request.header(`ce-${name}`) !== undefined);
-}
-
-export function isCloudEventBatch(request: HonoRequest): boolean {
-  return mediaTypeOf(request) === CLOUD_EVENT_BATCH;
-}
-
-/** Reads one CloudEvent, structured or binary. Errors: `invalid_payload` with the invalid attributes. */
-export async function readCloudEvent(request: HonoRequest): Promise<CloudEvent> {
+/** The CloudEvent of a request, structured or binary; undefined for another body. Errors: `invalid_payload`, `unsupported_media_type`. */
+export async function readCloudEvent(request: HonoRequest): Promise<UntypedRequest | undefined> {
   const { maxBytes } = INTAKE_LIMITS;
-  if (mediaTypeOf(request) === CLOUD_EVENT) return parseEvent(await readBody(request, z.unknown(), { mediaType: CLOUD_EVENT, maxBytes }));
+  const sent = mediaTypeOf(request);
+  if (sent === CLOUD_EVENT_BATCH) {
+    throw notTaken(`${CLOUD_EVENT_BATCH}, which goes to POST ${request.path}/batch`, "application/json", CLOUD_EVENT);
+  }
+  if (sent === CLOUD_EVENT) return messageIn(await readBody(request, z.unknown(), { mediaType: CLOUD_EVENT, maxBytes }));
+  if (REQUIRED.every((name) => request.header(`ce-${name}`) === undefined)) return undefined;
   const attributes = attributesOf(request);
-  return parseEvent({ ...attributes, data: await readBody(request, z.unknown(), { isTaken: isJsonType, maxBytes }) });
+  return messageIn({ ...attributes, data: await readBody(request, z.unknown(), { isTaken: isJsonType, maxBytes }) });
 }
 
-/** The items are not parsed yet. Errors: `invalid_payload` if the body is no list, or too long. */
-export function readCloudEvents(request: HonoRequest, { most, maxBytes }: { most: number; maxBytes: number }): Promise<unknown[]> {
+/** The list of a request in batched mode, for `messageIn`; undefined for another body. Errors: `invalid_payload`. */
+export async function readCloudEvents(request: HonoRequest, { most, maxBytes }: { most: number; maxBytes: number }) {
+  if (mediaTypeOf(request) !== CLOUD_EVENT_BATCH) return undefined;
   const items = { key: "", most };
   return readBody(request, z.array(z.unknown()).max(most), { mediaType: CLOUD_EVENT_BATCH, maxBytes, items });
 }
@@ -99,8 +92,12 @@ export function orThrow<Read>(read: Read | MillraceError): Read {
   return read;
 }
 
-/** The idempotency key is source and id, which the standard makes unique per event. */
-export function commandOf(event: CloudEvent): UntypedRequest & { idempotencyKey: string } {
+/**
+ * The command or event in a CloudEvent. Its idempotency key is source and id, which the standard makes unique per event. Errors:
+ * `invalid_payload` with the invalid attributes.
+ */
+export function messageIn(value: unknown): UntypedRequest {
+  const event = parseWith(identified, value);
   return {
     type: event.type,
     payload: event.data,
@@ -119,8 +116,6 @@ export function commandOf(event: CloudEvent): UntypedRequest & { idempotencyKey:
 function keyOf(source: string, id: string): string {
   return `${source} ${id}`;
 }
-
-export const parseEvent = (value: unknown) => parseWith(identified, value);
 
 function attributesOf(request: HonoRequest): Record<string, string> {
   const sent = Object.entries(request.header()).filter(([name]) => name.startsWith("ce-"));

@@ -68,20 +68,8 @@ export interface EngineRoutesOptions {
 
 /** Builds the engine's routes. A request for which no route exists is added to `unmatched`, and the body of this request is not read. */
 export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unmatched: WeakSet<Request>): Routes<HttpEnv> {
-  const {
-    routes: given = [],
-    groups = [],
-    problems = ENGINE_PROBLEMS,
-    scopes = [],
-    verbs = [],
-    knowsCallers = [],
-    finders = [],
-    elsewhere = () => [],
-    schema = {},
-    console: hasConsole = true,
-    mcp: loadMcp,
-    firstCommand,
-  } = options;
+  const { routes: given = [], groups = [], problems = ENGINE_PROBLEMS, scopes = [], verbs = [], knowsCallers = [] } = options;
+  const { finders = [], elsewhere = () => [], schema = {}, console: hasConsole = true, mcp: loadMcp, firstCommand } = options;
   const api = new Routes<HttpEnv>();
   const answer = answererOf(given.filter((own) => own instanceof Routes));
   api.onError(answer);
@@ -118,23 +106,8 @@ export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unma
 }
 
 const OPERATIONS = [
-  ...accepting,
-  ...instances,
-  ...instanceActs,
-  ...effects,
-  ...deadLetters,
-  ...bulkActions,
-  ...approvals,
-  ...finding,
-  ...catalogRoutes,
-  ...schedules,
-  ...workflows,
-  ...lanes,
-  ...limits,
-  ...tokens,
-  instanceStream,
-  stream,
-  ...deployment,
+  ...[...accepting, ...instances, ...instanceActs, ...effects, ...deadLetters, ...bulkActions, ...approvals, ...finding],
+  ...[...catalogRoutes, ...schedules, ...workflows, ...lanes, ...limits, ...tokens, instanceStream, stream, ...deployment],
 ];
 
 /** The types for a client: requests and responses of the engine's routes, by path and method. */

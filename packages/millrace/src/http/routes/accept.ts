@@ -11,21 +11,8 @@ import { component } from "../../contract/row.ts";
 import { acceptCommand, acceptCommands, PRIORITIES, type UntypedRequest } from "../../intake/accept/enqueue.ts";
 import { type EventRequest, publishEvents, type Stated } from "../../intake/accept/publish.ts";
 import { acceptedShape, acceptedView, answerAccepted } from "../accepted.ts";
-import { notTaken, parseWith, readBody } from "../body.ts";
-import {
-  CLOUD_EVENT,
-  CLOUD_EVENT_BATCH,
-  cloudEventHeaders,
-  commandOf,
-  isCloudEvent,
-  isCloudEventBatch,
-  orCloudEvent,
-  orCloudEvents,
-  orThrow,
-  parseEvent,
-  readCloudEvent,
-  readCloudEvents,
-} from "../cloud-events.ts";
+import { parseWith, readBody } from "../body.ts";
+import { cloudEventHeaders, messageIn, orCloudEvent, orCloudEvents, orThrow, readCloudEvent, readCloudEvents } from "../cloud-events.ts";
 import type { Caller } from "../env.ts";
 import { idempotencyKey, traceHeadersSchema, traceOf } from "../headers.ts";
 import { type Asked, needs, operation } from "../operation.ts";
@@ -210,12 +197,7 @@ function later(request: UntypedRequest, seconds: number): UntypedRequest {
 
 async function readMessage(request: HonoRequest, schema: typeof commandSchema | typeof eventSchema): Promise<UntypedRequest> {
   const key = idempotencyKey(request.header("idempotency-key"));
-  if (isCloudEventBatch(request)) {
-    throw notTaken(`${CLOUD_EVENT_BATCH}, which goes to POST ${request.path}/batch`, "application/json", CLOUD_EVENT);
-  }
-  const message = isCloudEvent(request)
-    ? commandOf(await readCloudEvent(request))
-    : asRequest(await readBody(request, schema, { maxBytes: INTAKE_LIMITS.maxBytes }));
+  const message = (await readCloudEvent(request)) ?? asRequest(await readBody(request, schema, { maxBytes: INTAKE_LIMITS.maxBytes }));
   return { ...message, exact: true, idempotencyKey: key ?? message.idempotencyKey, ...traceOf(request) };
 }
 
@@ -225,12 +207,12 @@ async function readBatch<Unread extends z.ZodType>(
   { key, item, unread }: { key: string; item: z.ZodType; unread: Unread },
   assertMay: (type: string) => void,
 ): Promise<{ body: z.output<Unread> | undefined; messages: (UntypedRequest | MillraceError)[] }> {
-  const isCloud = isCloudEventBatch(request);
-  const body = isCloud ? undefined : await readBody(request, unread, { ...BATCH_LIMITS, items: { key, most: BATCH_LIMITS.most } });
-  const items = isCloud ? await readCloudEvents(request, BATCH_LIMITS) : ((body as Record<string, unknown[]>)[key] ?? []);
+  const events = await readCloudEvents(request, BATCH_LIMITS);
+  const body = events ? undefined : await readBody(request, unread, { ...BATCH_LIMITS, items: { key, most: BATCH_LIMITS.most } });
+  const items = events ?? (body as Record<string, unknown[]>)[key] ?? [];
   const messages = items.map((one) => {
     try {
-      const message = isCloud ? commandOf(parseEvent(orThrow(one))) : asRequest(parseWith(item, orThrow(one)) as Message);
+      const message = events ? messageIn(orThrow(one)) : asRequest(parseWith(item, orThrow(one)) as Message);
       assertMay(message.type);
       return { ...message, exact: true, ...traceOf(request) };
     } catch (error) {
