@@ -62,7 +62,7 @@ function typeOf(code: string): string {
 
 /** The problem document for any thrown error. The message of an error without a code is not shown. */
 export function problemOf(error: unknown, problems: Problems): Answered {
-  const { code, message: detail } = namedBy(error, problems) ?? unnamed(error);
+  const { code, detail } = namedBy(error, problems) ?? unnamed(error);
   const { status, title, retryable = false }: Problem = problems[code] ?? ENGINE_PROBLEMS.invariant;
   const { issues, didYouMean, from, to } = error instanceof MillraceError ? error.detail : {};
   return {
@@ -98,10 +98,8 @@ export function answerFailure(
     logLine("error", { log: "api", code: problem.code, message: beginning(messageOf(error), MAX_LOGGED_CHARACTERS), method, path, stack });
   }
   // The context creates the response, because the context adds the headers that were set before the error.
-  return context.body(JSON.stringify(body), problem.status as ContentfulStatusCode, {
-    "content-type": type,
-    ...headersOf(error, problem),
-  });
+  const headers = { "content-type": type, ...headersOf(error, problem) };
+  return context.body(JSON.stringify(body), problem.status as ContentfulStatusCode, headers);
 }
 
 function framesOf(error: unknown): string[] {
@@ -146,27 +144,24 @@ const UNNAMED = {
   config_invalid:
     "The database lacks a table or a column. Apply the migrations: npx millrace migrate --remote. GET /healthz names the first missing migration.",
   invariant: "This is a bug in the server, not in your request. Report the route and the time; see the page under `type`.",
-} as const satisfies Partial<Record<keyof typeof ENGINE_PROBLEMS, string>>;
+} as const;
 
 /** SQLite's codes for wrong statements. All other errors of D1 are temporary. */
 const WRONG_STATEMENT = /SQLITE_(ERROR|CONSTRAINT|MISMATCH|RANGE|TOOBIG)/;
 
-function unnamed(error: unknown): { code: string; message: string } {
-  const code = unnamedCode(error);
-  return { code, message: UNNAMED[code] };
-}
-
-function unnamedCode(error: unknown): keyof typeof UNNAMED {
-  if (!(error instanceof Error)) return "invariant";
-  if (/no such (table|column)|has no column named/.test(error.message)) return "config_invalid";
-  const databaseTrouble = error.message.startsWith("D1_ERROR") && !WRONG_STATEMENT.test(error.message);
-  return isTransient(error) || databaseTrouble ? "unavailable" : "invariant";
+function unnamed(error: unknown): { code: string; detail: string } {
+  const message = error instanceof Error ? error.message : "";
+  const isOfDatabase = message.startsWith("D1_ERROR") && !WRONG_STATEMENT.test(message);
+  const isTemporary = error instanceof Error && (isTransient(error) || isOfDatabase);
+  const isUnmigrated = /no such (table|column)|has no column named/.test(message);
+  const code = isUnmigrated ? "config_invalid" : isTemporary ? "unavailable" : "invariant";
+  return { code, detail: UNNAMED[code] };
 }
 
 /** Undefined for an error without a known code. Errors from a Durable Object are plain errors with a code. */
-function namedBy(error: unknown, problems: Problems): { code: string; message: string } | undefined {
+function namedBy(error: unknown, problems: Problems): { code: string; detail: string } | undefined {
   const code = error instanceof HttpRefusal ? error.code : codeOf(error);
-  return error instanceof Error && code !== undefined && Object.hasOwn(problems, code) ? { code, message: error.message } : undefined;
+  return error instanceof Error && code !== undefined && Object.hasOwn(problems, code) ? { code, detail: error.message } : undefined;
 }
 
 function headersOf(error: unknown, problem: Answered): Record<string, string> {

@@ -32,16 +32,15 @@ export interface DeliveryRow {
   readonly error: string | null;
 }
 
-/** The sending step has the class `keyed`, which records no row for a failed attempt that is retried. */
-function deliveryInDatabase({ id, status, error }: DeliveryRow): Delivery {
-  const failure = error === null ? null : (JSON.parse(error) as Failure);
-  return { instance_id: id, status, attempts: failure?.attempts ?? null, last_error: failure?.message ?? null };
-}
-
-export async function deliveryOf(env: EngineEnv, workflow: string, row: DeliveryRow): Promise<Delivery> {
-  const known = deliveryInDatabase(row);
-  if (!UNDER_WAY.has(row.status)) return known;
-  const { steps } = await historyOf(env, { id: row.id, workflow });
+/**
+ * Asks the platform about a running delivery: the sending step has the class `keyed`, which records no row for a failed attempt that is
+ * retried.
+ */
+export async function deliveryOf(env: EngineEnv, workflow: string, { id, status, error }: DeliveryRow, asks = true): Promise<Delivery> {
+  const failure = JSON.parse(error ?? "null") as Failure | null;
+  const known = { instance_id: id, status, attempts: failure?.attempts ?? null, last_error: failure?.message ?? null };
+  if (!asks || !UNDER_WAY.has(status)) return known;
+  const { steps } = await historyOf(env, { id, workflow });
   const tried = steps.filter(({ type, state, attempts }) => type === "do" && state !== "complete" && attempts.length > 0);
   const last = tried.flatMap(({ attempts }) => attempts.findLast(({ error }) => error !== null)?.error ?? []).at(-1);
   return {
@@ -116,7 +115,7 @@ async function deliveriesOf(env: EngineEnv, alerts: readonly AlertRow[]) {
   const asked = new Set(sent.filter(({ status }) => UNDER_WAY.has(status)).slice(0, MAX_ASKED));
   const known = await Promise.all(
     sent.map(async (row) => {
-      const delivery = asked.has(row) ? await deliveryOf(env, SEND_ALERT, row) : deliveryInDatabase(row);
+      const delivery = await deliveryOf(env, SEND_ALERT, row, asked.has(row));
       return [row.alert, { notified_at: row.status === "complete" ? iso(row.updated_at) : null, delivery }] as const;
     }),
   );

@@ -81,11 +81,10 @@ function versionsOf(workflow: AnyWorkflow, opened: Awaited<ReturnType<typeof ope
   const all = new Set([...deployed, ...opened.map(({ version }) => version)]);
   return [...all]
     .toSorted((one, other) => other - one)
-    .map((version) => ({
-      version,
-      deployed: deployed.includes(version),
-      open: opened.filter((one) => one.version === version).reduce((sum, { open }) => sum + open, 0),
-    }));
+    .map((version) => {
+      const { open } = opened.find((one) => one.version === version) ?? { open: 0 };
+      return { version, deployed: deployed.includes(version), open };
+    });
 }
 
 /** The tenant's open and retryable instances. Each index is read up to `COUNTED_INSTANCES` rows. */
