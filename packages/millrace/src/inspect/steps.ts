@@ -92,7 +92,8 @@ export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Pr
   const heldBack = heldBackIn(steps);
   const isOver = ENDED.has(instance.status);
   const remembered = steps.map((step, place): Step => {
-    const awaits = awaited.get(step.event_type ?? "");
+    const event = step.event_type ?? "";
+    const awaits = awaited.get(event);
     const effects = (step.type === "do" && recorded.get(step.name)) || [];
     const isDoubt = step.state === "complete" && effects.at(-1)?.state === "in_doubt";
     const isPaused = step.state === "complete" && heldBack.has(step.name);
@@ -114,7 +115,7 @@ export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Pr
       mode: "platform",
       kept: false,
       name: awaits?.name ?? step.name,
-      event_type: isOwnEvent(step.event_type ?? "") ? null : awaits ? awaits.eventType : step.event_type,
+      event_type: isDoubtEvent(event) || isResumeEvent(event) ? null : awaits ? awaits.eventType : step.event_type,
       subject: awaits?.subject ?? null,
       approval_id: awaits?.approvalId ?? null,
       child_id: awaits?.childId ?? null,
@@ -131,10 +132,6 @@ export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Pr
 }
 
 const UNDER_WAY: ReadonlySet<string> = new Set(["running", "retrying", "sleeping", "waiting"] satisfies StepRecord["state"][]);
-
-function isOwnEvent(type: string): boolean {
-  return isDoubtEvent(type) || isResumeEvent(type);
-}
 
 /** The steps that a pause has held. Each such step is followed by an open wait for the resume, or by the attempt after that wait. */
 function heldBackIn(steps: readonly StepRecord[]): ReadonlySet<string> {
