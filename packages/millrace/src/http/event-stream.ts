@@ -76,20 +76,14 @@ export function answerEvents(context: Opening, follow: () => Followed): Response
   const hungUp = new AbortController();
   const { signal } = context.req.raw;
   signal?.addEventListener("abort", () => hungUp.abort(), { once: true });
-  const texts = tell(follow(), hungUp.signal);
+  const texts = tell(follow(), hungUp.signal, release);
   const encoder = new TextEncoder();
   const body = new ReadableStream<Uint8Array>({
     // Polls only when the client reads the stream.
     async pull(controller) {
-      try {
-        const { value, done } = await texts.next();
-        if (!done) return controller.enqueue(encoder.encode(value));
-        release();
-        controller.close();
-      } catch (error) {
-        release();
-        controller.error(error);
-      }
+      const { value, done } = await texts.next();
+      if (done) controller.close();
+      else controller.enqueue(encoder.encode(value));
     },
     async cancel() {
       release();
@@ -100,7 +94,7 @@ export function answerEvents(context: Opening, follow: () => Followed): Response
   return context.body(body, 200, headers);
 }
 
-async function* tell(followed: Followed, hungUp: AbortSignal): AsyncGenerator<string> {
+async function* tell(followed: Followed, hungUp: AbortSignal, release: () => void): AsyncGenerator<string, void> {
   const { lastsMs, mostNews = Number.POSITIVE_INFINITY } = followed;
   const [first, longest] = followed.pausesMs;
   const endsAt = Date.now() + lastsMs;
@@ -122,6 +116,7 @@ async function* tell(followed: Followed, hungUp: AbortSignal): AsyncGenerator<st
       if (hungUp.aborted || !(await followed.mayRead())) return;
     }
   } finally {
+    release();
     followed.close?.();
   }
 }

@@ -108,21 +108,12 @@ function andAlone(bulk: Filter["bulk"]): Statement {
   return bulk === undefined ? sql`` : sql`AND detail->>'bulk' IS NULL`;
 }
 
-const ActionEvent = AuditRow.pick({
-  id: true,
-  actor: true,
-  verb: true,
-  target: true,
-  instance_id: true,
-  reason: true,
-  result: true,
-  at: true,
-});
+type ActionEvent = Pick<AuditRow, "id" | "actor" | "verb" | "target" | "instance_id" | "reason" | "result" | "at">;
 
-export function actionsNamed(env: EngineEnv, by: Operator, ids: readonly string[]) {
+export function actionsNamed(env: EngineEnv, by: Operator, ids: readonly string[]): Promise<ActionEvent[]> {
   return selectRows(
     env.DB,
-    ActionEvent,
+    AuditRow,
     sql`
       SELECT id, actor, verb, target, instance_id, reason, result, at FROM millrace_actions
       WHERE id IN ${among(ids)} AND +tenant_id = ${by.tenantId}`,
