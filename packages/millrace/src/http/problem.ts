@@ -4,7 +4,7 @@ import * as z from "zod";
 import { firstOf } from "../contract/envelope.ts";
 import { codeOf, type Issue, MillraceError, messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
-import { component } from "../contract/row.ts";
+import { component, listOf } from "../contract/row.ts";
 import { beginning } from "../contract/text.ts";
 import { isTransient } from "../store/d1/trouble.ts";
 import type { HttpEnv } from "./env.ts";
@@ -17,11 +17,6 @@ const RETRY_AFTER_SECONDS = 5;
 const MAX_LOGGED_CHARACTERS = 500;
 const MAX_LOGGED_FRAMES = 10;
 
-const IssueSchema = z.object({
-  path: z.string().describe("A dotted path such as `payload.keyword`, or the name of a header."),
-  message: z.string(),
-});
-
 export const ProblemSchema = component("Problem", {
   type: z
     .string()
@@ -31,7 +26,10 @@ export const ProblemSchema = component("Problem", {
   detail: z.string().describe("The problem and the next step."),
   code: z.string(),
   retryable: z.boolean().describe("True when the same request may succeed later."),
-  issues: z.array(IssueSchema).optional(),
+  issues: listOf({
+    path: z.string().describe("A dotted path such as `payload.keyword`, or the name of a header."),
+    message: z.string(),
+  }).optional(),
   did_you_mean: z.string().optional(),
   from: z.string().optional().describe("For `invalid_transition`: the current state."),
   to: z.string().optional(),

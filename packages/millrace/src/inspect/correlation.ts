@@ -266,7 +266,7 @@ async function joined(env: Pick<EngineEnv, "DB">, tenantId: string, members: rea
 }
 
 function startedBy(tenantId: string, { kind, message_type, idempotency_key: key }: JobNode, workflows: readonly Startable[]): string[] {
-  if (key === null || (kind !== "command" && kind !== "event")) return [];
+  if (key === null) return [];
   return workflows.filter(({ on }) => on.type === message_type && on.kind === kind).map(({ name }) => instanceId(tenantId, name, key));
 }
 

@@ -41,13 +41,8 @@ export async function seenSteps(env: Pick<EngineEnv, "DB">, { tenantId }: Operat
   return new Map([...Map.groupBy(entries, ({ workflow }) => workflow)].map(([workflow, of]) => [workflow, seenOf(of)]));
 }
 
-interface Entry {
-  readonly step: string;
-  readonly class: RecordedClass;
-  /** Negative for a step of an undo. */
-  readonly position: number;
-  readonly emits: readonly string[];
-}
+/** `position` is negative for a step of an undo. */
+type Entry = { step: string; class: RecordedClass; position: number; emits: string[] };
 
 function seenOf(entries: readonly Entry[]): Seen {
   const forward = entries.filter(({ position }) => position >= 0).sort((one, other) => one.position - other.position);
