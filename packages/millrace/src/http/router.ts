@@ -15,7 +15,7 @@ interface Answer {
   readonly content?: Content;
 }
 
-/** The schemas of `request` also parse the route's parameters. The handler reads the body. */
+/** A route of the OpenAPI document. The schemas of `request` also parse the route's parameters. The route's handler reads the body. */
 export interface Route {
   readonly method: "get" | "post" | "put" | "patch" | "delete";
   /** The path, with names in braces: `/v1/instances/{id}`. */
@@ -93,6 +93,7 @@ export class Routes<E extends Env = Env> extends Hono<E> {
   }
 }
 
+/** A function that parses the query, the path and the headers of a request, in this order. */
 function readerOf({ method, path, security, request = {} }: Route): (asked: HonoRequest) => void {
   const { params, headers } = request;
   // A request with a misspelt filter would return an unfiltered list. Public pages accept further parameters.
