@@ -1,4 +1,4 @@
-import { type EngineEnv, type Envelope, ids } from "millrace";
+import type { EngineEnv, Envelope } from "millrace";
 import { type Catalog, dispatch } from "millrace/worker";
 
 const BATCH = 100;
@@ -93,7 +93,7 @@ export function rowsOf(count: number, series: string): string[] {
   const messages = envelopes(count, series).filter((_, index) => index % 10 !== 9);
   const now = Date.now();
   const rows = messages.map((one) => {
-    const id = ids.digest(one.idempotency_key);
+    const id = crypto.randomUUID().replaceAll("-", "");
     const { tenant_id, message_type, idempotency_key, correlation_id, causation_id, subject } = one;
     const names = [tenant_id, "empty", message_type, idempotency_key, correlation_id, causation_id, subject];
     return JSON.stringify([id, ...names, id + id, JSON.stringify(one), "bench-commands", "queued", 1, now, now, now + 10_000]);

@@ -17,7 +17,7 @@ import { tenantFigures } from "./scale/tenants.ts";
 
 const USAGE =
   "Usage: npm run bench -- [lanes|scale] [--rounds 5] [--json]. --rounds sets the repetitions of each comparison; --json prints one object " +
-  "last. lanes: compares lanes, limits and counters instead of the workflows. scale: compares accepted commands with an earlier engine.";
+  "last. lanes: compares lanes, limits and counters instead of the workflows. scale: compares accepted and consumed commands with an earlier engine.";
 const { values, positionals } = readOptions(USAGE, {
   allowPositionals: true,
   options: { json: { type: "boolean", default: false }, rounds: { type: "string", default: "5" } },

@@ -9,12 +9,17 @@ export interface Round {
   transactionsPer100: number;
 }
 
-// A Worker that sends commands to a measured Worker by a service binding. Each caller sends one command after another.
+// A Worker that sends commands to a measured Worker by a service binding. Each caller sends one command after another. Without callers, the
+// measured Worker consumes messages of a queue instead.
 export default {
   async fetch(request: Request, env: Env): Promise<Response> {
     const { searchParams } = new URL(request.url);
     const asked = (name: string) => searchParams.get(name) ?? "";
     const engine = asked("build") === "now" ? env.NOW : env.BEFORE;
+    if (asked("callers") === "0") {
+      const perSecond = await (await engine.fetch(`https://engine/intake?count=${asked("count")}`)).json<number>();
+      return Response.json({ perSecond, transactionsPer100: Number.NaN } satisfies Round);
+    }
     const headers = { authorization: `Bearer ${asked("token")}`, "content-type": "application/json" };
     const series = crypto.randomUUID().slice(0, 8);
     let next = 0;
@@ -24,7 +29,7 @@ export default {
     await Promise.all(
       Array.from({ length: Number(asked("callers")) }, async () => {
         for (const _ of left) {
-          const body = JSON.stringify({ type: "scale.empty", payload: { id: `${series}-${next++}` } });
+          const body = JSON.stringify({ type: "bench.empty", payload: { id: `${series}-${next++}` } });
           const answer = await engine.fetch("https://engine/v1/commands", { method: "POST", headers, body });
           const text = await answer.text();
           if (answer.status !== 202) throw new Error(`A command was answered with ${answer.status}: ${text}`);

@@ -26,14 +26,15 @@ export interface Runtime {
 type Build = "now" | "before";
 interface Asked {
   build: Build;
+  /** The number of concurrent callers; 0 for messages of a queue. */
   callers: number;
   count: number;
   slow?: number;
 }
 
 /**
- * Compares `POST /v1/commands` with an earlier engine in one runtime: concurrent callers with a fast and a slow database, a single caller,
- * and the processor time of a command.
+ * Compares `POST /v1/commands` with an earlier engine in one runtime: concurrent callers with a fast and a slow database, and a single
+ * caller. Also compares the consumer of commands. The processor time of a message includes the time to create the message.
  */
 export async function doorFigures(folder: string, rounds: number) {
   const before = join(folder, "before");
@@ -63,7 +64,7 @@ export async function doorFigures(folder: string, rounds: number) {
       KEEPER: { className: "Keeper", useSQLite: true },
     },
     workflows: { EMPTY: { name: `empty-${name}`, className: "Empty" } },
-    queueProducers: { SCALE_COMMANDS: `scale-commands-${name}` },
+    queueProducers: { BENCH_COMMANDS: `bench-commands-${name}` },
   });
   const runtime = new Miniflare(
     convertV4MiniflareOptions({
@@ -123,12 +124,15 @@ async function compare(ask: (asked: Asked) => Promise<Round & { processorUs: num
   const slow = await both({ callers: CALLERS, count: 640, slow: SLOW_MS });
   const burst = await both({ callers: 100, count: 100 });
   const alone = await both({ callers: 1, count: 500 });
+  const intake = await both({ callers: 0, count: 10_000 });
   const figures = {
     door_transactions_per_100: round(burst.figure("now", "transactionsPer100")),
     door_ratio: round(fast.ratio("perSecond")),
     door_ratio_slow_d1: round(slow.ratio("perSecond")),
     door_alone_ratio: round(alone.ratio("perSecond")),
     door_processor_ratio: round(fast.ratio("processorUs")),
+    intake_ratio_before: round(intake.ratio("perSecond")),
+    intake_processor_ratio_before: round(intake.ratio("processorUs")),
   };
   const perSecond = ({ figure }: Awaited<ReturnType<typeof both>>) => [
     `${figure("before", "perSecond").toFixed(0)}/s before`,
@@ -144,11 +148,15 @@ async function compare(ask: (asked: Asked) => Promise<Round & { processorUs: num
   say(`${CALLERS} callers, ${SLOW_MS} ms added to each D1 batch`, ...perSecond(slow), figures.door_ratio_slow_d1);
   say("one caller", ...perSecond(alone), figures.door_alone_ratio);
   say(
-    `processor time of a command, ${CALLERS} callers`,
-    `${fast.figure("before", "processorUs").toFixed(0)} µs before`,
-    `${fast.figure("now", "processorUs").toFixed(0)} µs now`,
-    figures.door_processor_ratio,
+    "messages of a queue, one in ten a duplicate",
+    `${intake.figure("before", "perSecond").toFixed(0)}/s before`,
+    `${intake.figure("now", "perSecond").toFixed(0)}/s now`,
+    figures.intake_ratio_before,
   );
+  const processor = ({ figure }: Awaited<ReturnType<typeof both>>) =>
+    (["before", "now"] as const).map((build) => `${figure(build, "processorUs").toFixed(0)} µs ${build}`);
+  say(`processor time of a command, ${CALLERS} callers`, ...processor(fast), figures.door_processor_ratio);
+  say("processor time of a message", ...processor(intake), figures.intake_processor_ratio_before);
   return figures;
 }
 

@@ -2,16 +2,17 @@ import { defineCommand, defineConsumer, defineQueue, defineWorkflow, type Engine
 import { engineRoutes } from "millrace/http";
 import { catalog, entrypoint, keeper, Recorder } from "millrace/worker";
 import * as z from "zod";
+import { engineIntake } from "../intake.ts";
 
-// A Worker that accepts commands. `npm run bench -- scale` bundles this file with the present engine and with an earlier engine. No queue
-// consumer receives the commands.
+// A Worker that accepts commands, and consumes messages. `npm run bench -- scale` bundles this file with the present engine and with an
+// earlier engine. No queue consumer receives the accepted commands.
 
 export { Recorder };
 export class Keeper extends keeper({}) {}
 
-const queue = defineQueue({ name: "scale-commands" });
+const queue = defineQueue({ name: "bench-commands" });
 const on = defineCommand({
-  type: "scale.empty",
+  type: "bench.empty",
   payload: z.object({ id: z.string() }),
   key: ({ id }) => id,
   subject: ({ id }) => id,
@@ -55,6 +56,10 @@ export default {
   async fetch(request: Request, env: EngineEnv, ctx: ExecutionContext) {
     watch(env.DB);
     const { pathname, searchParams } = new URL(request.url);
+    if (pathname === "/intake") {
+      const series = crypto.randomUUID().slice(0, 8);
+      return Response.json(await engineIntake(env, app, Number(searchParams.get("count")), series));
+    }
     if (pathname !== "/d1") return api.fetch(request, env, ctx);
     const { transactions } = d1;
     Object.assign(d1, { transactions: 0, slowMs: Number(searchParams.get("slow")) });
