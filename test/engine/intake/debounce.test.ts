@@ -202,7 +202,9 @@ it("the deadline of a throttled command counts from its due time, and a stated e
     return acceptance({ ...lab, deadline: "1 hour" }, envelope, "probe-commands");
   };
   const stated = new Date(Date.now() + 60_000).toISOString();
-  await commitCommands(probeEnv.DB, [arrive("b", {}), arrive("c", { must_end_by: stated })]);
+  const commands = [arrive("b", {}), arrive("c", { must_end_by: stated })];
+  const texts = commands.map(({ row }) => row);
+  await commitCommands(probeEnv.DB, commands, texts);
   const ends = await rows<{ due: number; end: number }>(
     "SELECT due_at AS due, must_end_by AS end FROM millrace_instances WHERE tenant_id = ?1 AND must_end_by IS NOT NULL ORDER BY rowid",
     tenantId,

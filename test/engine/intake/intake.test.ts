@@ -2,7 +2,8 @@ import { env } from "cloudflare:workers";
 import { ids } from "millrace";
 import { deadLetters, SCOPES } from "millrace/operate";
 import { describe, expect, it, vi } from "vitest";
-import { acceptance, outgoing } from "../../../packages/millrace/src/intake/accept/accept.ts";
+import { acceptance } from "../../../packages/millrace/src/intake/accept/accept.ts";
+import { outgoing } from "../../../packages/millrace/src/recorder/proof.ts";
 import { app } from "../../probe/worker.ts";
 import {
   deliver,

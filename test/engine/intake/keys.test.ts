@@ -1,8 +1,9 @@
 import { env } from "cloudflare:workers";
 import { type Envelope, ids, MillraceError } from "millrace";
 import { describe, expect, it } from "vitest";
-import { acceptance, prove } from "../../../packages/millrace/src/intake/accept/accept.ts";
+import { acceptance } from "../../../packages/millrace/src/intake/accept/accept.ts";
 import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
+import { prove } from "../../../packages/millrace/src/recorder/proof.ts";
 import { labs } from "../../probe/lab.ts";
 import { ProbeRequested } from "../../probe/messages.ts";
 import { app } from "../../probe/worker.ts";

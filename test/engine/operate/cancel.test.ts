@@ -1,6 +1,7 @@
 import { effects, instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { acceptance, outgoing } from "../../../packages/millrace/src/intake/accept/accept.ts";
+import { acceptance } from "../../../packages/millrace/src/intake/accept/accept.ts";
+import { outgoing } from "../../../packages/millrace/src/recorder/proof.ts";
 import { ProbeSignal } from "../../probe/messages.ts";
 import { isSlow } from "../../until.ts";
 import { deliver, dieAt, envelopeOf, fresh, keeperRound, operator, probeEnv, reaches, rows, start } from "../harness.ts";

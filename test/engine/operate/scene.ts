@@ -1,7 +1,8 @@
 import { defineStep, type Steps } from "millrace";
 import { instances } from "millrace/operate";
 import type { Done } from "../../../packages/millrace/src/guard/step.ts";
-import { acceptance, outgoing } from "../../../packages/millrace/src/intake/accept/accept.ts";
+import { acceptance } from "../../../packages/millrace/src/intake/accept/accept.ts";
+import { outgoing } from "../../../packages/millrace/src/recorder/proof.ts";
 import { dieAt, envelopeOf, fresh, keeperRound, operator, probeEnv, rows, until } from "../harness.ts";
 import { held, runLab } from "../lab.ts";
 import { ONCE } from "./operating.ts";

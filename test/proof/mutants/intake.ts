@@ -17,7 +17,7 @@ export const INTAKE = mutantsOf("intake", {
   },
   "each of several gathered requests with one key is answered as new": {
     file: "packages/millrace/src/recorder/gather.ts",
-    find: "          created.delete(id);\n",
+    find: " && !created.has(row.id)",
     put: "",
     killedBy: "test/engine/intake/gather.test.ts",
   },
@@ -70,13 +70,13 @@ export const INTAKE = mutantsOf("intake", {
     killedBy: "test/engine/intake/order.test.ts",
   },
   "a message with an acceptance proof is processed alone at any attempt": {
-    file: "packages/millrace/src/intake/accept/accept.ts",
+    file: "packages/millrace/src/recorder/proof.ts",
     find: "if (proof === undefined || attempts !== 1) return false;",
     put: "if (proof === undefined) return false;",
     killedBy: "test/engine/intake/keys.test.ts",
   },
   "a message with an acceptance proof is processed alone at any age": {
-    file: "packages/millrace/src/intake/accept/accept.ts",
+    file: "packages/millrace/src/recorder/proof.ts",
     find: "return age < PROOF_VALID_MS && said.length",
     put: "return age >= 0 && said.length",
     killedBy: "test/engine/intake/keys.test.ts",

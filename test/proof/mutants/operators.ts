@@ -228,7 +228,7 @@ export const OPERATORS = mutantsOf("operators", {
     killedBy: "test/proof/cases.test.ts",
   },
   "a deferred command is started without a check of its row": {
-    file: "packages/millrace/src/intake/accept/accept.ts",
+    file: "packages/millrace/src/recorder/proof.ts",
     find: "> ALONE_MS;",
     put: "> ALONE_MS && false;",
     killedBy: "test/engine/operate/cancel.test.ts",

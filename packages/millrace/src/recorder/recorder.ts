@@ -39,7 +39,7 @@ import { markDoubted, markInDoubt, markResolved, markWaiting } from "../store/in
 import { storeOutgoing } from "../store/outbox.ts";
 import { noteTold } from "../store/waits.ts";
 import { type Answer, type Outcome, onlyEntry, recorded, standingOf, standingSaid } from "./answer.ts";
-import { type Arrival, Gatherer, type Written } from "./gather.ts";
+import { Gatherer } from "./gather.ts";
 import { relay } from "./relay.ts";
 import { startInstances } from "./start.ts";
 
@@ -210,8 +210,8 @@ export class Recorder extends DurableObject<EngineEnv> {
   }
 
   /** Accepts the commands of one caller together with the commands of concurrent callers (see `Gatherer`). */
-  accept(commands: readonly Arrival[]): Promise<Written | null> {
-    return this.#gatherer.accept(commands);
+  accept(rows: string): Promise<string | null> {
+    return this.#gatherer.accept(rows);
   }
 
   standing(instanceId: string): Promise<Standing | undefined> {

@@ -11,16 +11,16 @@ import type { RowStatement, Statement } from "../../contract/sql.ts";
 import { nextHop } from "../../contract/trace.ts";
 import { traceAccepted } from "../../observe/traces/message.ts";
 import { acceptGathered, commitCommands, untilDue } from "../../recorder/gather.ts";
+import { outgoing } from "../../recorder/proof.ts";
 import { relay } from "../../recorder/relay.ts";
 import { startInstances } from "../../recorder/start.ts";
 import { acceptingCell } from "../../store/cells.ts";
-import type { AcceptedRow } from "../../store/instances/accept.ts";
 import type { Identity, KeyHolder, KnownRow } from "../../store/instances/keys.ts";
 import { isSamePayload } from "../../store/tombstones.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { hideIn } from "../../topology/marks.ts";
 import { byIdentity, firstOf } from "../identity.ts";
-import { type Acceptance, acceptance, outgoing } from "./accept.ts";
+import { type Acceptance, acceptance } from "./accept.ts";
 import { beside } from "./beside.ts";
 import { type AskedEnd, asEnvelopeSays, assertToCome } from "./ends.ts";
 import { keyReused, sameWork } from "./reuse.ts";
@@ -212,10 +212,9 @@ async function accept(
 
   const startedAt = Date.now();
   await crashPoint("A01 before accept commits");
-  const { known, begun } = await (also.length === 0 && provided === undefined
+  const { rows, begun } = await (also.length === 0 && provided === undefined
     ? beside((isAlone) => writeAmongOthers(env, acceptances, isAlone))
     : write(env, acceptances, { also, provided }));
-  const rows = new Map(known.map((row) => [row.id, row]));
   const repeats = await repeatsAmong(env, catalog, prepared, requests, rows);
   await crashPoint("A02 accept committed, not answered");
 
@@ -234,9 +233,9 @@ async function accept(
   });
 }
 
-/** The rows of the commands' keys, and the commands that are new. The messages of new commands are sent. */
+/** The rows of the commands' keys by id, and the commands that are new. The messages of new commands are sent. */
 interface Begun {
-  known: readonly KnownRow[];
+  rows: ReadonlyMap<string, KnownRow>;
   begun: ReadonlySet<Acceptance>;
 }
 
@@ -246,16 +245,9 @@ interface Begun {
  */
 async function writeAmongOthers(env: EngineEnv, acceptances: readonly Prepared[], isAlone: boolean): Promise<Begun> {
   if (isAlone || acceptances.some(({ goesAhead }) => goesAhead)) return write(env, acceptances);
-  const arrivals = acceptances.map((one) => ({
-    id: one.id,
-    fingerprint: one.fingerprint,
-    row: one.row,
-    message: outgoing(env.MILLRACE_KEY, one),
-    flow: one.flow,
-  }));
-  const gathered = await acceptGathered(env, arrivals);
+  const gathered = await acceptGathered(env, acceptances);
   if ("isUnclear" in gathered) return write(env, acceptances, { isRepeated: gathered.isUnclear });
-  return { known: gathered.known, begun: newOf(acceptances, gathered.fresh) };
+  return { rows: gathered, begun: newOf(acceptances, gathered) };
 }
 
 /**
@@ -267,41 +259,32 @@ async function write(
   acceptances: readonly Prepared[],
   conditions: { also?: readonly (Statement | RowStatement)[]; provided?: Statement | undefined; isRepeated?: boolean } = {},
 ): Promise<Begun> {
-  const { fresh, known } = await commitCommands(env.DB, acceptances, conditions);
+  const texts = acceptances.map(({ row }) => row);
+  const rows = await commitCommands(env.DB, acceptances, texts, conditions);
   await crashPoint("A03 accept committed, not enqueued");
-  const begun = newOf(acceptances, fresh);
-  const held = new Set(fresh.filter((row) => row.held === 1).map(({ id }) => id));
-  await begin(env, [...begun], (one) => held.has(one.id), known);
-  return { known, begun };
+  const begun = newOf(acceptances, rows);
+  await begin(env, [...begun], rows);
+  return { rows, begun };
 }
 
 /** Of several equal requests, also within one batch, only the first request is new. All later requests are reported as repeats. */
-function newOf(acceptances: readonly Prepared[], fresh: readonly AcceptedRow[]): Set<Prepared> {
-  const rows = byIdentity(fresh);
-  return new Set(firstOf(acceptances.filter((one) => rows.has(one))));
+function newOf(acceptances: readonly Prepared[], rows: Begun["rows"]): Set<Prepared> {
+  const created = byIdentity([...rows.values()].filter(({ held }) => held !== undefined));
+  return new Set(firstOf(acceptances.filter((one) => created.has(one))));
 }
 
 /**
  * Starts high-priority commands directly. All other commands are sent to their queue. These include high-priority commands that must not
  * start yet or that the platform could not start.
  */
-async function begin(
-  env: EngineEnv,
-  accepted: readonly Prepared[],
-  isHeld: (one: Prepared) => boolean,
-  known: readonly KnownRow[],
-): Promise<void> {
+async function begin(env: EngineEnv, accepted: readonly Prepared[], rows: Begun["rows"]): Promise<void> {
+  const isHeld = ({ id }: Prepared) => rows.get(id)?.held === 1;
   const ahead = accepted.filter((one) => one.goesAhead && !isHeld(one));
   const { failed } = await startInstances(env, ahead, "first");
   const sent = accepted.filter((one) => !ahead.includes(one) || failed.has(one.id));
   await relay(
     env,
-    sent.flatMap((one) =>
-      untilDue(
-        outgoing(env.MILLRACE_KEY, one, isHeld(one)),
-        known.find(({ id }) => one.flow && id === one.id),
-      ),
-    ),
+    sent.flatMap((one) => untilDue(outgoing(env.MILLRACE_KEY, one, isHeld(one)), one.flow && rows.get(one.id))),
   );
 }
 

@@ -2,6 +2,7 @@ import type { Envelope } from "../../contract/envelope.ts";
 import type { RowStatement } from "../../contract/sql.ts";
 import type { Assigned } from "../../signals/assign.ts";
 import type { AcceptedRow } from "../../store/instances/accept.ts";
+import type { KnownRow } from "../../store/instances/keys.ts";
 import type { StreamMove } from "../../store/sequences.ts";
 import type { Acceptance } from "../accept/accept.ts";
 import type { ByIdentity } from "../identity.ts";
@@ -33,7 +34,7 @@ export interface Written {
   /** The rows of accepted instances. */
   readonly taken: ByIdentity<AcceptedRow>;
   /** The rows of new commands. */
-  readonly sent: ByIdentity<AcceptedRow>;
+  readonly sent: ByIdentity<KnownRow>;
   /** The newly stored events. */
   readonly kept: readonly Envelope[];
   /** The waits that received their event. */

@@ -6,6 +6,7 @@ import { type Assigned, assignSignals } from "../../signals/assign.ts";
 import { namedBatch } from "../../store/d1/named.ts";
 import { atomically } from "../../store/d1/retry.ts";
 import { type AcceptedRow, askForStart, insertAccepted, selectInTurn, takeIn } from "../../store/instances/accept.ts";
+import type { KnownRow } from "../../store/instances/keys.ts";
 import { UNSEEN } from "../../store/instances/status.ts";
 import { confirm } from "../../store/outbox.ts";
 import { advanceStreams, hasMoved, type StreamMove } from "../../store/sequences.ts";
@@ -84,12 +85,11 @@ async function write(env: EngineEnv, group: readonly Plan[]): Promise<Written> {
   });
   // A trigger gives the slots and the due times after the insert has returned its rows.
   const waiting = new Set(inFlow).difference(new Set(answered.inTurn.map(({ id }) => id)));
-  const taken = (answered.taken as unknown as AcceptedRow[]).map((row) =>
-    UNSEEN.has(row.status) && waiting.has(row.id) ? { ...row, held: 1 } : row,
-  );
+  const taken = answered.taken as unknown as AcceptedRow[];
+  for (const row of taken) if (waiting.has(row.id) && UNSEEN.has(row.status)) row.held = 1;
   return {
     taken: byIdentity(taken),
-    sent: byIdentity([...sent, ...(answered.sent as unknown as AcceptedRow[])]),
+    sent: byIdentity([...sent, ...(answered.sent as unknown as KnownRow[])]),
     kept: firstOfEach(signals, new Set(answered.kept.map(({ id }) => String(id)))),
     waits: answered.waits as unknown as Assigned[],
   };
@@ -105,11 +105,11 @@ function insertCommands(commands: readonly Acceptance[]): Statement[] {
  * Writes commands that exceed the limit of one write in separate, earlier writes. A crash between the writes does no harm, because the
  * redelivered message finds the rows of these commands.
  */
-async function insertBefore(env: EngineEnv, slices: readonly (readonly Acceptance[])[]): Promise<AcceptedRow[]> {
-  const sent: AcceptedRow[] = [];
+async function insertBefore(env: EngineEnv, slices: readonly (readonly Acceptance[])[]): Promise<KnownRow[]> {
+  const sent: KnownRow[] = [];
   for (const commands of slices) {
     const rows = await atomically(env.DB, insertCommands(commands));
-    sent.push(...(rows.flat() as unknown as AcceptedRow[]));
+    sent.push(...(rows.flat() as unknown as KnownRow[]));
   }
   return sent;
 }

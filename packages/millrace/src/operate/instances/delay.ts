@@ -1,7 +1,6 @@
 import * as z from "zod";
 import { crashPoint } from "../../contract/crash-points.ts";
 import type { Envelope } from "../../contract/envelope.ts";
-import { messageId } from "../../contract/ids.ts";
 import { laneIn, MAX_DUE_SECONDS } from "../../contract/queue.ts";
 import { iso } from "../../contract/row.ts";
 import { relay } from "../../recorder/relay.ts";
@@ -32,7 +31,7 @@ function changed({ env, by, instance: { id, due_at } }: Call<unknown>, message: 
     async done() {
       await crashPoint("A03 accept committed, not enqueued");
       const delaySeconds = at === null ? 0 : Math.max(0, Math.ceil((at - Date.now()) / 1000));
-      await relay(env, [{ id: messageId(JSON.parse(envelope) as Envelope), queue: queue ?? "", delaySeconds, body: envelope }]);
+      await relay(env, [{ id, queue: queue ?? "", delaySeconds, body: envelope }]);
       return {};
     },
   };

@@ -43,16 +43,10 @@ export interface AcceptedRow extends Identity {
   unwatched?: number;
 }
 
-/** The row of a known command, with fields of its stored envelope. */
-export interface StoredCommand extends AcceptedRow {
-  traceparent: string;
-  created_at: string;
-}
-
-/** Selects commands with these ids. `held` is 1, because a repeated write does not know whether a command was held when it was accepted. */
+/** Selects the trace contexts and the creation times of these commands. */
 export function selectStored(ids: readonly string[]): Statement {
   return sql`
-    SELECT id, fingerprint, status, deliveries, 1 AS held, envelope->>'traceparent' AS traceparent, envelope->>'created_at' AS created_at
+    SELECT id, envelope->>'traceparent' AS traceparent, envelope->>'created_at' AS created_at
     FROM millrace_instances WHERE id IN ${among(ids)}`;
 }
 
@@ -96,7 +90,7 @@ export function insertAccepted(rows: string, provided?: Statement): Statement {
     FROM given WHERE NOT ${isPruned(ID)}
       ${provided === undefined ? sql`` : sql`AND ${provided}`}
     ON CONFLICT (id) DO NOTHING
-    RETURNING id, fingerprint, status, deliveries, ${IS_HELD}`;
+    RETURNING id, fingerprint, status, correlation_id, due_at, ${IS_HELD}`;
 }
 
 /** Makes its batch fail if each of these keys belongs to an existing or pruned instance. The database's error satisfies `areRepeats`. */

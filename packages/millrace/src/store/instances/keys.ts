@@ -39,7 +39,12 @@ export interface KeyHolder {
 export interface KnownRow extends Identity, KeyHolder {
   correlation_id: string | null;
   /** Flag (0 or 1): 1 while the command waits for a slot of its workflow's `concurrency`. */
-  waits: number;
+  waits?: number;
+  /**
+   * Flag (0 or 1) of a row that the present write created: 1 if the command's workflow or queue is paused, so that it must not start.
+   * Undefined for an earlier row.
+   */
+  held?: number;
 }
 
 /** Selects the state of each instance with one of these idempotency keys, including pruned instances. */
