@@ -22,7 +22,7 @@ const pays = (of: "keyed" | "natural" | "lookup" | "once") => {
 
 describe("A skip of the step that failed its instance", () => {
   it.each(["keyed", "natural", "lookup", "once"] as const)(
-    "a failed %s step can be skipped with an output, and the run continues after that step",
+    "a failed %s step can be skipped with an output, also by the dry run, and the run continues after that step",
     async (of) => {
       const its = scene();
       const { instanceId: id } = await runLab(
@@ -35,7 +35,11 @@ describe("A skip of the step that failed its instance", () => {
         { name: its.name },
       );
       await failed(id);
-      expect(await instances.plan(probeEnv, operator, "skip", id, { step: "pay" })).toMatchObject({
+      const planned = (output?: unknown) => instances.plan(probeEnv, operator, "skip", id, { step: "pay", output });
+      const missing = { code: "invalid_payload", message: expect.stringMatching(/^The output is missing/) };
+      expect((await planned()).refused).toEqual(missing.message);
+      await expect(skip(id, "pay", undefined)).rejects.toMatchObject(missing);
+      expect(await planned({ paid: 7 })).toMatchObject({
         refused: null,
         from: "pay",
         effects: [
@@ -240,7 +244,7 @@ it("a step that failed after a pause is reported under the name that the code us
   await instances.act(probeEnv, operator, "resume", id, { reason: "on again" });
   await failed(id);
   for (const step of ["b", "c"])
-    expect(await instances.plan(probeEnv, operator, "skip", id, { step })).toMatchObject({ refused: null, from: step });
+    expect(await instances.plan(probeEnv, operator, "skip", id, { step, output: null })).toMatchObject({ refused: null, from: step });
   const wrong = { message: expect.stringContaining('It has: "a", "b", "c".') };
   await expect(instances.plan(probeEnv, operator, "retry", id, { from: "b · after pause 1" })).rejects.toMatchObject(wrong);
 });

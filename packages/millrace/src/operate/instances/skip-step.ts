@@ -52,7 +52,10 @@ export const skip = instanceAct({
     const decision = notFailed === null ? await decide(env, instance, recorded, { step, item, output }) : { refused: notFailed };
     return { recorded, decision };
   },
-  refused: ({ instance }, { decision }) => ("refused" in decision ? decision.refused : whyNotFailed(instance)),
+  refused({ instance, given }, { decision }) {
+    if ("refused" in decision) return decision.refused;
+    return decision.takesOutput && given.output === undefined ? `The output ${IS_MISSING}.` : whyNotFailed(instance);
+  },
   async plan(call, { recorded, decision }) {
     const { env, by, instance, given } = call;
     const isUndoing = instance.undo === "open";
@@ -71,7 +74,10 @@ export const skip = instanceAct({
     const { env, by, instance, actionId, given } = call;
     const { step, item = "", output } = given;
     if ("refused" in decision) return { change: null, detail: { step, item }, to: "running" };
-    if (output === undefined && decision.takesOutput) throw outputMissing();
+    if (output === undefined && decision.takesOutput) {
+      const issues = [{ path: "output", message: IS_MISSING }];
+      throw new MillraceError("invalid_payload", `The output ${IS_MISSING}.`, { issues });
+    }
     const path = () => `${by.tenantId}/${instance.id}/${digest("skipped", crypto.randomUUID())}`;
     const packed = await packOutput(env.PAYLOADS, path, output);
     const run = await readRun(call, { from: labelOf(step, item), force: true });
@@ -102,10 +108,7 @@ interface Asked {
 const FOLLOWS =
   "The given output is recorded as an operator's, with the step's rows and messages (a commit has none). The run continues after the step, and an undo ignores the step. Effects of its failed attempts remain.";
 
-function outputMissing(): MillraceError {
-  const message = "is missing: give the output that the later code receives; null for a step without output";
-  return new MillraceError("invalid_payload", `The output ${message}.`, { issues: [{ path: "output", message }] });
-}
+const IS_MISSING = "is missing: give the output that the later code receives; null for a step without output";
 
 async function inRun(env: EngineEnv, instance: Instance, recorded: readonly Effect[], { step, item }: Asked): Promise<Decision> {
   const { id, error } = instance;
