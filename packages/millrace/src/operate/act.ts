@@ -68,3 +68,8 @@ export async function act<Name extends string = never>(
   await applyAction(env, action.id);
   return { isApplied, answers };
 }
+
+/** The error for a value that a schema cannot refuse. */
+export function invalid(path: string, message: string): MillraceError {
+  return new MillraceError("invalid_payload", `The ${path} ${message}.`, { issues: [{ path, message }] });
+}

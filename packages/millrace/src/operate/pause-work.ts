@@ -11,7 +11,7 @@ import { query } from "../store/d1/retry.ts";
 import { ON_ITS_WAY, UNSEEN } from "../store/instances/status.ts";
 import { endPause, insertPause, type Pause, type PausedKind, pauseId, selectPauses } from "../store/pauses.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import { act } from "./act.ts";
+import { act, invalid } from "./act.ts";
 import { startBulk } from "./bulk/start.ts";
 import { ActionPlan } from "./instances/plan.ts";
 
@@ -140,11 +140,8 @@ function whyNot(verb: PauseVerb, { kind, name, allTenants }: Work, pause: Pause 
 function assertKnown({ workflows, consumers }: Catalog, { kind, name }: Work): void {
   const queue = consumers.find((consumer) => consumer.queue.name === name);
   if (kind === "workflow" ? workflows.some((one) => one.name === name) : queue?.starts) return;
-  const path = kind === "workflow" ? "name" : "queue";
-  if (kind === "queue" && queue) {
-    const message = "carries events: pause the workflows that its events start";
-    throw new MillraceError("invalid_payload", `The queue ${message}.`, { issues: [{ path, message }] });
-  }
-  const issue = unknownName(path, name, kind === "workflow" ? workflows.map((one) => one.name) : consumers.map((one) => one.queue.name));
+  if (kind === "queue" && queue) throw invalid("queue", "carries events: pause the workflows that its events start");
+  const known = kind === "workflow" ? workflows.map((one) => one.name) : consumers.map((one) => one.queue.name);
+  const issue = unknownName(kind === "workflow" ? "name" : "queue", name, known);
   throw new MillraceError("invalid_payload", `The ${kind} ${issue.message}.`, { issues: [issue] });
 }

@@ -10,7 +10,7 @@ import { type Statement, sql } from "../contract/sql.ts";
 import { newTrace, type SaidTrace } from "../contract/trace.ts";
 import { type Accepted, enqueueIf } from "../intake/accept/enqueue.ts";
 import { act } from "../operate/act.ts";
-import { payloadAsStored } from "../operate/letters/replay.ts";
+import { payloadAsStored } from "../operate/letters/settle.ts";
 import { type Action, audit, type Operator } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
 import { isKnown } from "../store/instances/keys.ts";

@@ -13,8 +13,16 @@ import {
 } from "../../inspect/dead-letters.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
 import { textField } from "../../intake/letters/letter.ts";
-import { correctionOf, planOf, Replayed, type ReplayPlan, ReplayPlanRow, replayDeadLetter } from "../../operate/letters/replay.ts";
-import { escalateDeadLetter, skipDeadLetter } from "../../operate/letters/settle.ts";
+import {
+  correctionOf,
+  escalateDeadLetter,
+  planOf,
+  Replayed,
+  type ReplayPlan,
+  ReplayPlanRow,
+  replayDeadLetter,
+  skipDeadLetter,
+} from "../../operate/letters/settle.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { operation, reasoned } from "../operation.ts";
 import { page, pageOf, pageQuery, refuseUnknownNames } from "../paging.ts";

@@ -14,9 +14,9 @@ import { query } from "../../store/d1/retry.ts";
 import type { BulkOptions } from "../../topology/bulk-verb.ts";
 import type { AnyBulkVerb, Catalog } from "../../topology/catalog.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
-import { INSTANCE_VERBS } from "./instance-verbs.ts";
+import { invalid } from "../act.ts";
 import { BulkActionRun, passInstance } from "./message.ts";
-import { assertMayAct, bulkVerb, refusalOf } from "./verbs.ts";
+import { assertMayAct, bulkVerb, INSTANCE_VERBS, refusalOf } from "./verbs.ts";
 
 /** Default number of items in each of the first stages of a bulk action. One more stage contains the remaining items. */
 const DEFAULT_RAMP: readonly number[] = [1, 10, 100, 1000, 10_000];
@@ -279,11 +279,11 @@ function read(catalog: Catalog, by: Asker, request: BulkRequest): Read {
   for (const option of ["undo", "run_at"] as const) {
     if (request[option] === undefined || verb.needs === option) continue;
     const why = option === "undo" ? "undoes no effects" : "moves no due time";
-    throw refused(option, `does not apply to \`${verb.name}\`, which ${why}: remove the field`);
+    throw invalid(option, `does not apply to \`${verb.name}\`, which ${why}: remove the field`);
   }
-  if (verb.needs === "run_at" && request.run_at === undefined) throw refused("run_at", "is missing: send the new due time");
+  if (verb.needs === "run_at" && request.run_at === undefined) throw invalid("run_at", "is missing: send the new due time");
   if ((request.filter === undefined) === (request.ids === undefined)) {
-    throw refused("filter", request.ids ? "and `ids` exclude each other: send one of them" : "is missing: send a filter, or `ids` instead");
+    throw invalid("filter", request.ids ? "and `ids` exclude each other: send one of them" : "is missing: send a filter, or `ids` instead");
   }
   const ids = request.ids && [...new Set(request.ids.map((id) => verb.listing?.write(id) ?? id))];
   const filter = request.filter === undefined ? null : readFilter(verb, request.filter);
@@ -328,13 +328,9 @@ async function count({ verb, members, ids, asked: { filter } }: Read, call: Bulk
   );
   const { matched = 0, first = "[]" } = rows[0] ?? {};
   if (matched > MAX_MATCHED)
-    throw refused("filter", `matches more than ${MAX_MATCHED}: narrow it, for example with \`since\` and \`until\``);
+    throw invalid("filter", `matches more than ${MAX_MATCHED}: narrow it, for example with \`since\` and \`until\``);
   const issues = matched === 0 && filter !== null ? ((await verb.unknown?.(call, filter)) ?? []) : [];
   if (issues.length > 0)
     throw new MillraceError("invalid_payload", `The filter contains unknown names: correct the fields in issues.`, { issues });
   return { matched, first: JSON.parse(first) as string[] };
-}
-
-function refused(path: string, message: string): MillraceError {
-  return new MillraceError("invalid_payload", `The ${path} ${message}.`, { issues: [{ path, message }] });
 }

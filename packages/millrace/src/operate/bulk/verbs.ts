@@ -1,3 +1,4 @@
+import type * as z from "zod";
 import type { Asker } from "../../access/may-ask.ts";
 import { isSimulatedDeath } from "../../contract/crash-points.ts";
 import type { Envelope } from "../../contract/envelope.ts";
@@ -6,20 +7,98 @@ import { formatEntryKey, outboxId, parseEntryKey } from "../../contract/ids.ts";
 import { nearest } from "../../contract/nearest.ts";
 import { among, type Fragment, fragment, type Statement, sql } from "../../contract/sql.ts";
 import { beginning } from "../../contract/text.ts";
+import { andActivity } from "../../inspect/activity.ts";
 import { answersTo, DOUBTED_COLUMNS, type Doubted } from "../../inspect/answers.ts";
 import { getDeadLetter } from "../../inspect/dead-letters.ts";
+import type { Failure } from "../../replay/failure.ts";
 import { bulkActionId } from "../../store/actions.ts";
 import { namedBatch } from "../../store/d1/named.ts";
 import { query } from "../../store/d1/retry.ts";
-import { FAILED } from "../../store/instances/status.ts";
+import { FAILED, type InstanceStatus, WORKING } from "../../store/instances/status.ts";
 import type { ActedOn, BulkPart, Outcome } from "../../topology/bulk-verb.ts";
 import type { AnyBulkVerb, Catalog } from "../../topology/catalog.ts";
 import { type BulkCall, defineBulkVerb } from "../../topology/define-bulk-verb.ts";
+import type { InstanceAct } from "../instances/act.ts";
+import { INSTANCE_ACTS } from "../instances/acts.ts";
 import { planResolve, resolveDoubt } from "../instances/resolve.ts";
-import { planReplay, replayDeadLetter } from "../letters/replay.ts";
-import { skipDeadLetter } from "../letters/settle.ts";
-import { doubtFilter, doubtMembers, letterFilter, letterMembers, unknownOfInstances, unknownOfLetters } from "./filters.ts";
-import { BECAME, type Became, INSTANCE_VERBS, outcomesOf } from "./instance-verbs.ts";
+import { planReplay, replayDeadLetter, skipDeadLetter } from "../letters/settle.ts";
+import { doubtFilter, doubtMembers, instanceFilter, instanceMembers, letterFilter, letterMembers, unknownIn } from "./filters.ts";
+
+/** The bulk verbs of the acts on an instance. A bulk action has the same effect on each item as the HTTP route of the act. */
+export const INSTANCE_VERBS: readonly AnyBulkVerb[] = Object.values<InstanceAct>(INSTANCE_ACTS).flatMap(ofInstances);
+
+function ofInstances({ verb, bulk, plan, act }: InstanceAct): AnyBulkVerb[] {
+  if (bulk === undefined) return [];
+  const { from, usual, activity, needs, given, runs = false, consequence } = bulk;
+  const asked = ({ options, ...call }: BulkCall) => ({ ...call, given: { ...(given?.(options) as object), reason: call.reason } });
+  return [
+    defineBulkVerb({
+      name: verb,
+      noun: "instances",
+      filter: instanceFilter(from, usual),
+      members: (by, filter) => instanceMembers(by, filter, activity),
+      unknown: (call, filter) => unknownIn(call, filter, "instances"),
+      ...(needs && { needs }),
+      async act(call, id) {
+        await act(asked(call), id);
+        return { changed: true };
+      },
+      refusal: async (call, id) => (await plan(asked(call), id)).refused,
+      async isSpent({ env, by }, id) {
+        const fitting = sql`
+          SELECT 1 FROM millrace_instances WHERE id = ${id} AND tenant_id = ${by.tenantId} AND status IN ${among(from)}
+            ${andActivity(activity)}`;
+        return (await query(env.DB, fitting)).length === 0;
+      },
+      ...(runs && { outcomes: endsOfInstances }),
+      ...(consequence && { consequence }),
+    }),
+  ];
+}
+
+/** An item, with the instance that runs because of the action on the item. `status` is null for an item without an instance. */
+interface Became {
+  readonly id: string;
+  readonly status: InstanceStatus | null;
+  readonly error: string | null;
+}
+
+/**
+ * Reads the instances of items: for each item the instance that its audit row names, which may be a new one. In `columns`, `m.value` is an
+ * item of `acted`, `a` the audit row and `i` the instance.
+ */
+function instancesOf({ env, by, bulkId }: BulkCall, acted: readonly { readonly id: string }[], columns: Statement): Promise<unknown[]> {
+  const items = acted.map((item) => ({ ...item, action: bulkActionId(bulkId ?? "", item.id) }));
+  return query(
+    env.DB,
+    sql`
+      SELECT ${columns} FROM json_each(${JSON.stringify(items)}) m CROSS JOIN millrace_actions a ON a.id = m.value->>'action'
+        CROSS JOIN millrace_instances i ON i.id = coalesce(a.detail->>'instance', a.instance_id)
+      WHERE +a.tenant_id = ${by.tenantId} AND +i.tenant_id = ${by.tenantId}`,
+  );
+}
+
+const BECAME = sql`m.value->>'id' AS id, i.status, i.error`;
+
+async function endsOfInstances(call: BulkCall, acted: readonly ActedOn[]): Promise<ReadonlyMap<string, Outcome>> {
+  return outcomesOf((await instancesOf(call, acted, BECAME)) as Became[]);
+}
+
+/** The outcomes of items by id, without items that need no outcome. */
+function outcomesOf(items: readonly Became[]): Map<string, Outcome> {
+  return new Map(items.flatMap(({ id, ...became }) => outcomeOf(became).map((outcome) => [id, outcome] as const)));
+}
+
+function outcomeOf({ status, error }: Omit<Became, "id">): Outcome[] {
+  if (WORKING.has(status)) return ["open"];
+  if (status === "in_doubt") return [{ code: "in_doubt", why: IN_DOUBT }];
+  if (status === null || !FAILED.has(status)) return [];
+  const { code = status, message = `The instance is ${status}.` } = JSON.parse(error ?? "{}") as Partial<Failure>;
+  return [{ code, why: message }];
+}
+
+const IN_DOUBT =
+  "The instance is in doubt: the outcome of one of its effects is unknown, and an operator must resolve it (GET /v1/effects?state=in_doubt lists it). The instance is blocked until then, and continues automatically afterwards.";
 
 /** Resolutions that can apply to many effects at once. `confirm` is excluded, because each effect needs a different output. */
 type Said = "reject" | "retry_anyway";
@@ -32,7 +111,7 @@ function ofDoubts(name: Said, consequence: string) {
     filter: doubtFilter,
     members: doubtMembers,
     listing: { write: listed, read: keyOf },
-    unknown: unknownOfInstances,
+    unknown: (call, filter) => unknownIn(call, filter, "instances"),
     parts: (call, members) => byStep(name, call, members),
     async act({ env, by, reason }, key) {
       await resolveDoubt(env, by, key, { verb: name }, reason);
@@ -40,7 +119,7 @@ function ofDoubts(name: Said, consequence: string) {
     },
     refusal: async ({ env, by }, key) => (await planResolve(env, by, key, name)).refused,
     isSpent: async ({ env, by }, key) => (await planResolve(env, by, key, name)).isAnswered,
-    outcomes: ends,
+    outcomes: endsOfDoubts,
   });
 }
 
@@ -100,17 +179,14 @@ const RUNS_NO_MORE = "Refused: no run would execute the effect again. Reject it,
  * The outcomes of the instances whose effects were resolved. An instance that had failed before the resolution does not run. An instance
  * that waits for another unknown outcome counts as a success.
  */
-async function ends({ env, by, bulkId }: BulkCall, acted: readonly ActedOn[]): Promise<ReadonlyMap<string, Outcome>> {
-  const entries = acted.map(({ id }) => ({ ...parseEntryKey(id), id, action: bulkActionId(bulkId ?? "", id) }));
-  const rows = await query<Became & { id: string; again: number; moved: number }>(
-    env.DB,
-    sql`
-      SELECT value->>'id' AS id, ${BECAME}, i.updated_at >= a.at AS moved, EXISTS (SELECT 1 FROM millrace_inbox e
-        WHERE e.instance_id = i.id AND e.step = value->>'step' AND e.item = value->>'item' AND e.state = 'in_doubt') AS again
-      FROM json_each(${JSON.stringify(entries)}) CROSS JOIN millrace_actions a ON a.id = value->>'action'
-        CROSS JOIN millrace_instances i ON i.id = a.instance_id
-      WHERE a.tenant_id = ${by.tenantId} AND i.tenant_id = ${by.tenantId}`,
-  );
+async function endsOfDoubts(call: BulkCall, acted: readonly ActedOn[]): Promise<ReadonlyMap<string, Outcome>> {
+  const items = acted.map((item) => ({ ...parseEntryKey(item.id), id: item.id }));
+  const rows = (await instancesOf(
+    call,
+    items,
+    sql`${BECAME}, i.updated_at >= a.at AS moved, EXISTS (SELECT 1 FROM millrace_inbox e
+        WHERE e.instance_id = i.id AND e.step = m.value->>'step' AND e.item = m.value->>'item' AND e.state = 'in_doubt') AS again`,
+  )) as (Became & { again: number; moved: number })[];
   const isOther = ({ status, again, moved }: (typeof rows)[number]) =>
     (status === "in_doubt" && again === 0) || (FAILED.has(status) && moved === 0);
   return outcomesOf(rows.filter((row) => !isOther(row)));
@@ -134,7 +210,7 @@ const ofLetters = {
   noun: "dead letters",
   filter: letterFilter,
   members: letterMembers,
-  unknown: unknownOfLetters,
+  unknown: (call: BulkCall, filter: z.infer<typeof letterFilter>) => unknownIn(call, filter, "dead-letters"),
   async isSpent({ env, by }: BulkCall, id: string) {
     const settled = sql`SELECT 1 FROM millrace_dead_letters WHERE id = ${id} AND tenant_id = ${by.tenantId} AND state <> 'open'`;
     return (await query(env.DB, settled)).length > 0;
@@ -166,13 +242,12 @@ const replayLetters = defineBulkVerb({
     const { outcome, why } = await planReplay(call.env, call.catalog, readerOf(call), id, undefined);
     return outcome === "refused" ? why : null;
   },
-  outcomes: sentAgain,
+  outcomes: endsOfLetters,
 });
 
 /** A replayed dead letter, with the identity of the message and the instance that the message's command started. */
-interface Replayed extends Partial<Became>, Pick<Envelope, "tenant_id" | "message_type" | "idempotency_key" | "causation_id"> {
-  readonly id: string;
-  readonly mark: string;
+interface Replayed extends Became, Pick<Envelope, "tenant_id" | "message_type" | "idempotency_key" | "causation_id"> {
+  readonly replay: string;
   readonly instance_id: string | null;
 }
 
@@ -183,34 +258,34 @@ const LATEST_MS = 180_000;
  * The outcomes of replayed messages. The outcome of a command is the outcome of its instance. An event succeeds if a consumer handled the
  * event. A message that fails again is a new dead letter with the id of the replay.
  */
-async function sentAgain({ env, by, bulkId }: BulkCall, acted: readonly ActedOn[]): Promise<ReadonlyMap<string, Outcome>> {
-  const marks = acted.map(({ id }) => bulkActionId(bulkId ?? "", id));
+async function endsOfLetters({ env, by, bulkId }: BulkCall, acted: readonly ActedOn[]): Promise<ReadonlyMap<string, Outcome>> {
   const letters = await query<Replayed>(
     env.DB,
     sql`
-      SELECT a.target AS id, a.id AS mark, a.instance_id, ${BECAME}, d.body->>'tenant_id' AS tenant_id,
+      SELECT a.target AS id, a.id AS replay, a.instance_id, i.status, i.error, d.body->>'tenant_id' AS tenant_id,
         d.body->>'message_type' AS message_type, d.body->>'idempotency_key' AS idempotency_key, d.body->>'causation_id' AS causation_id
-      FROM json_each(${JSON.stringify(marks)}) m CROSS JOIN millrace_actions a ON a.id = m.value
-        CROSS JOIN millrace_dead_letters d ON d.id = a.target
+      FROM json_each(${JSON.stringify(acted.map(({ id }) => bulkActionId(bulkId ?? "", id)))}) m
+        CROSS JOIN millrace_actions a ON a.id = m.value CROSS JOIN millrace_dead_letters d ON d.id = a.target
         LEFT JOIN millrace_instances i ON i.id = a.instance_id AND i.tenant_id = a.tenant_id
       WHERE a.tenant_id = ${by.tenantId}`,
   );
-  const outcomes = outcomesOf(letters.flatMap(({ id, status, error = null }) => (status ? [{ id, status, error }] : [])));
+  const outcomes = outcomesOf(letters);
   const events = letters.filter(({ instance_id }) => instance_id === null);
   if (events.length === 0) return outcomes;
   const since = Math.min(...acted.map(({ at }) => at)) - LATEST_MS;
-  const rows = new Map(events.map((letter) => [outboxId({ ...letter, replay: letter.mark }), letter.id]));
+  const rows = new Map(events.map((letter) => [outboxId(letter), letter.id]));
+  const byReplay = new Map(events.map(({ replay, id }) => [replay, id]));
   const { unsent, again } = await namedBatch(env.DB, {
     unsent: sql`SELECT id FROM millrace_outbox WHERE id IN ${among([...rows.keys()])}`,
     again: sql`
-      SELECT body->>'replay' AS mark, reason, error FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_tenant
-      WHERE tenant_id = ${by.tenantId} AND state = 'open' AND captured_at >= ${since} AND body->>'replay' IN ${among(marks)}`,
+      SELECT body->>'replay' AS replay, reason, error FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_tenant
+      WHERE tenant_id = ${by.tenantId} AND state = 'open' AND captured_at >= ${since}
+        AND body->>'replay' IN ${among([...byReplay.keys()])}`,
   });
   for (const { id } of unsent) outcomes.set(rows.get(String(id)) ?? "", "open");
-  const byMark = new Map(events.map(({ mark, id }) => [mark, id]));
-  for (const { mark, reason, error } of again) {
+  for (const { replay, reason, error } of again) {
     const why = error === null ? "The message is a dead letter again." : String(error);
-    outcomes.set(byMark.get(String(mark)) ?? "", { code: String(reason), why });
+    outcomes.set(byReplay.get(String(replay)) ?? "", { code: String(reason), why });
   }
   return outcomes;
 }

@@ -1,6 +1,5 @@
 import * as z from "zod";
 import type { EngineEnv } from "../../contract/bindings.ts";
-import { MillraceError } from "../../contract/errors.ts";
 import { digest } from "../../contract/ids.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
 import type { Statement } from "../../contract/sql.ts";
@@ -15,6 +14,7 @@ import { DOUBTED } from "../../store/inbox/classes.ts";
 import { leaveAlone, skipEntry } from "../../store/inbox/outcome.ts";
 import { GOING_ON } from "../../store/instances/status.ts";
 import { selectAwaited } from "../../store/waits.ts";
+import { invalid } from "../act.ts";
 import { instanceAct } from "./act.ts";
 import { pastOf } from "./left.ts";
 import type { ActionPlan } from "./plan.ts";
@@ -74,10 +74,7 @@ export const skip = instanceAct({
     const { env, by, instance, actionId, given } = call;
     const { step, item = "", output } = given;
     if ("refused" in decision) return { change: null, detail: { step, item }, to: "running" };
-    if (output === undefined && decision.takesOutput) {
-      const issues = [{ path: "output", message: IS_MISSING }];
-      throw new MillraceError("invalid_payload", `The output ${IS_MISSING}.`, { issues });
-    }
+    if (output === undefined && decision.takesOutput) throw invalid("output", IS_MISSING);
     const path = () => `${by.tenantId}/${instance.id}/${digest("skipped", crypto.randomUUID())}`;
     const packed = await packOutput(env.PAYLOADS, path, output);
     const run = await readRun(call, { from: labelOf(step, item), force: true });

@@ -13,7 +13,7 @@ import { type DeadLetter, noteRepair, repairLetter, selectUnrepaired, type Tried
 import type { Catalog } from "../../topology/catalog.ts";
 import type { Repair } from "../../topology/hooks.ts";
 import { readAgain } from "./read-again.ts";
-import { putBack } from "./replay.ts";
+import { putBack } from "./settle.ts";
 
 const ENGINE = "millrace";
 const MAX_ERROR_CHARACTERS = 500;
