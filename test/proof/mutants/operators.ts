@@ -253,8 +253,8 @@ export const OPERATORS = mutantsOf("operators", {
   },
   "a restart starts an instance before its turn in a lane": {
     file: "packages/millrace/src/operate/instances/restart.ts",
-    find: "change: notBegun === null ? beginRestart({ id, tenantId: by.tenantId, run, left }) : null,",
-    put: "change: beginRestart({ id, tenantId: by.tenantId, run, left }),",
+    find: "change: notBegun === null ? beginRestart({ ...next, left }) : null,",
+    put: "change: beginRestart({ ...next, left }),",
     killedBy: "test/engine/lanes/turn-stopped.test.ts",
   },
   "a skipped step returns another output than the one that was entered": {

@@ -8,8 +8,8 @@ const REFUSED_TEST = "test/engine/operate/skip-refused.test.ts";
 export const SKIPS = mutantsOf("operators", {
   "a step is skipped because the instance failed at it in an earlier run": {
     file: "packages/millrace/src/operate/instances/act.ts",
-    find: "await change({ ...call, actionId }, known)",
-    put: "await change({ ...call, instance: await getInstance(env, by, id), actionId }, known)",
+    find: "await change({ ...call, actionId, next }, known)",
+    put: "await change({ ...call, instance: await getInstance(env, by, id), actionId, next }, known)",
     killedBy: "test/engine/operate/skip-step.test.ts",
   },
   "an undo skips a step at which it has not failed": {

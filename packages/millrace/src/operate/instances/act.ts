@@ -9,6 +9,7 @@ import { getInstance } from "../../inspect/instances.ts";
 import { type Action, actionIdOf, NO_CHANGE, type Operator } from "../../store/actions.ts";
 import type { Part } from "../../store/d1/named.ts";
 import type { Row } from "../../store/d1/retry.ts";
+import type { NextRun } from "../../store/instances/run.ts";
 import type { InstanceStatus } from "../../store/instances/status.ts";
 import type { BulkOptions } from "../../topology/bulk-verb.ts";
 import type { Catalog } from "../../topology/catalog.ts";
@@ -43,7 +44,7 @@ interface Words<Path extends string, Given extends Fields, Answer extends Fields
   readonly verb: string;
   /** The path after `/v1/instances/{id}/`. The path may have parameters. */
   readonly path: Path;
-  /** Default `<verb>Instance`. */
+  /** Default: the name of the act and `Instance`. */
   readonly operationId?: string;
   readonly summary: string;
   readonly description: string;
@@ -78,8 +79,14 @@ interface OfMany<Given> {
   readonly consequence?: NonNullable<BulkVerb["consequence"]>;
 }
 
+/** The request of an act that is carried out. `next` is the instance with the number of its next run. */
+export interface Change<Given> extends Call<Given> {
+  readonly actionId: string;
+  readonly next: Omit<NextRun, "left">;
+}
+
 /** The change of an act, and its audit row. */
-interface Change<Answer> extends Pick<Action, "detail" | "before" | "after"> {
+interface Changed<Answer> extends Pick<Action, "detail" | "before" | "after"> {
   /**
    * The statement that applies the act. The WHERE clause of the statement fences the change. The act is refused if the statement changes no
    * row, and for null.
@@ -104,10 +111,7 @@ interface Declared<Path extends string, Given extends Fields, Answer extends Fie
   readonly refused: (call: Call<GivenOf<Given>>, read: Read) => Promise<string | null> | string | null;
   /** Returns the consequences of the act, for a dry run. */
   readonly plan: (call: Call<GivenOf<Given>>, read: Read) => Promise<Pick<ActionPlan, "consequence" | "effects"> & Partial<ActionPlan>>;
-  readonly change: (
-    call: Call<GivenOf<Given>> & { readonly actionId: string },
-    read: Read,
-  ) => Promise<Change<MoreOf<Answer>>> | Change<MoreOf<Answer>>;
+  readonly change: (call: Change<GivenOf<Given>>, read: Read) => Promise<Changed<MoreOf<Answer>>> | Changed<MoreOf<Answer>>;
   readonly bulk?: OfMany<GivenOf<Given>>;
 }
 
@@ -143,7 +147,8 @@ export function instanceAct<const Path extends string, Given extends Fields = No
       const { env, by, given } = asked;
       const { call, known } = await start(asked, id);
       const actionId = actionIdOf(by);
-      const decided = await change({ ...call, actionId }, known);
+      const next = { id, tenantId: by.tenantId, run: call.instance.run + 1 };
+      const decided = await change({ ...call, actionId, next }, known);
       const { detail, before, after, to = String(after?.status), done, ...writes } = decided;
       const action: Action = { id: actionId, verb: words.verb, target: id, instanceId: id, reason: given.reason };
       const { answers, isApplied } = await act<string>(env, by, { ...action, ...{ detail, before, after } } as Action, {

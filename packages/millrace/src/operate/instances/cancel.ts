@@ -46,10 +46,8 @@ export const cancel = instanceAct({
     });
     return { consequence: undo ? TAKEN_BACK : STANDS, effects: effects.toReversed() };
   },
-  change({ by, instance, given: { undo = true }, actionId }) {
-    const { id, status } = instance;
-    const run = instance.run + 1;
-    const next = { id, tenantId: by.tenantId, run };
+  change({ instance: { status, run: before }, given: { undo = true }, actionId, next }) {
+    const { id, run } = next;
     return {
       change: undo ? beginCancel(next, actionId) : markStopped(next),
       also: {
@@ -57,7 +55,7 @@ export const cancel = instanceAct({
         children: [auditDerivedCancels(id, actionId, undo), cancelChildren(next, actionId, undo), leaveDoubtsOfChildren(next, actionId)],
       },
       detail: { run, undo },
-      before: { status, run: instance.run },
+      before: { status, run: before },
       // An instance in doubt remains in doubt until an operator has resolved the outcome.
       after: { status: undo ? (status === "in_doubt" ? "in_doubt" : "running") : "terminated", run },
       to: "terminated",

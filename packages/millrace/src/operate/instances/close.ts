@@ -36,10 +36,10 @@ export const close = instanceAct({
       effects,
     };
   },
-  change({ by, instance }) {
-    const { id, status, run } = instance;
+  change({ instance, next }) {
+    const { status, run } = instance;
     return {
-      change: markClosed({ id, tenantId: by.tenantId, run }),
+      change: markClosed({ ...next, run }),
       detail: status === "errored" ? failedBefore(instance) : undefined,
       before: { status, run },
       after: { status: "skipped", run: run + 1 },

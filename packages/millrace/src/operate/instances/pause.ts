@@ -28,8 +28,8 @@ export const pause = instanceAct({
       PAUSED + (isDelayed(call.instance) ? ` Its due time, ${call.instance.due_at}, no longer applies: a resume starts it at once.` : ""),
     effects: await planRun(call, { isGoingOn: true, runs: "held" }),
   }),
-  change: ({ by, instance: { id, status } }, notBegun) => ({
-    change: notBegun === null ? markPaused({ id, tenantId: by.tenantId }) : null,
+  change: ({ instance: { status }, next }, notBegun) => ({
+    change: notBegun === null ? markPaused(next) : null,
     before: { status },
     after: { status: "paused" },
     window: "pause committed, not applied",
@@ -76,8 +76,8 @@ export const resume = instanceAct({
       : "The instance continues where it was paused.",
     effects: await planRun(call, { isGoingOn: true }),
   }),
-  change: ({ by, instance: { id, status } }) => ({
-    change: markResumed({ id, tenantId: by.tenantId }),
+  change: ({ instance: { status }, next }) => ({
+    change: markResumed(next),
     before: { status },
     after: { status: "running" },
     window: "resume committed, not applied",

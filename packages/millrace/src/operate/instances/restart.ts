@@ -36,14 +36,14 @@ export const restart = instanceAct({
     const consequence = `${isOver ? "" : ENDS}${status === "paused" ? RESUMES : ""}${PASSES}`;
     return withLost({ consequence, effects }, await findSetBack(call.env, call.instance));
   },
-  async change({ env, by, instance, actionId }, notBegun) {
+  async change({ env, instance, actionId, next }, notBegun) {
     const { id, status } = instance;
-    const run = instance.run + 1;
+    const { run } = next;
     const past = await pastOf(env, instance);
     const { failed } = await beginningOf(env, instance, past, undefined);
     const left = triedAnew(past, run, null, failed);
     return {
-      change: notBegun === null ? beginRestart({ id, tenantId: by.tenantId, run, left }) : null,
+      change: notBegun === null ? beginRestart({ ...next, left }) : null,
       also: { told: forgetTold(id, actionId), doubts: leaveDoubts(id, actionId) },
       detail: { run, ...failedBefore(instance) },
       before: { status, run: instance.run },

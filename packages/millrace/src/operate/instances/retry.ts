@@ -22,7 +22,7 @@ import { markInDoubt } from "../../store/instances/wait.ts";
 import { REMEMBERED_DAYS } from "../../store/kept-days.ts";
 import { forgetTold, reopenWait } from "../../store/waits.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
-import { type Call, instanceAct } from "./act.ts";
+import { type Call, type Change, instanceAct } from "./act.ts";
 import { failedBefore, findSetBack, type Past, pastOf, triedAnew } from "./left.ts";
 import { type ActionPlan, planEffects, withLost } from "./plan.ts";
 import { undoEffects } from "./undo.ts";
@@ -83,7 +83,7 @@ interface ReadRun extends Beginning {
   readonly again: string | null;
 }
 
-type At = Pick<Call<object>, "env" | "by" | "instance">;
+type At = Pick<Call<unknown>, "env" | "by" | "instance">;
 
 export async function readRun(
   { env, by, instance }: At,
@@ -105,14 +105,14 @@ export async function readRun(
   };
 }
 
-/** The change that begins the next run of an instance. `more` is a statement that consequence the action's row. */
+/** The change that begins the next run of an instance. The statements `more` follow the audit row. */
 export async function nextRun(
-  { env, by, instance, actionId }: At & { readonly actionId: string },
+  { env, instance, actionId, next }: Change<unknown>,
   { from: asked, force, failed, start: from, past, named, again }: ReadRun,
   more: Part = [],
 ) {
   const { id, status } = instance;
-  const run = instance.run + 1;
+  const { run } = next;
   // The first replay must read the undone effects. A replay within `FRESH_MS` of the instance's creation does not read recorded effects.
   if (instance.undo === "done") await scheduler.wait(Math.max(0, Date.parse(instance.updated_at) + FRESH_MS + 100 - Date.now()));
   // An undone instance repeats every step. If an undo continues, its replay needs the failures that the code of the workflow caught.
@@ -122,7 +122,7 @@ export async function nextRun(
   const readAt = named === null ? null : past.readAt;
   const undone = status === "terminated" && { undone: true, ...(instance.undo === null && { stopped: true }) };
   return {
-    change: isFutile ? null : beginRetry({ id, tenantId: by.tenantId, run, left, isAnew: instance.undo === "done", readAt }),
+    change: isFutile ? null : beginRetry({ ...next, left, isAnew: instance.undo === "done", readAt }),
     also: {
       // An undo needs the caught failures.
       anew: failed === null || instance.undo === "open" ? [] : [reopenWait(id, failed, actionId)],

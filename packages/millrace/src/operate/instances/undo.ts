@@ -43,12 +43,12 @@ export const undo = instanceAct({
     return `${said}${stays}${unknown.length > 0 ? mayStand(unknown) : ""}`;
   },
   plan: async ({ env, by, instance }) => ({ consequence: FOLLOWS, effects: await undoEffects(env, by, instance) }),
-  async change({ env, by, instance, actionId }) {
-    const { id, status } = instance;
-    const run = instance.run + 1;
+  async change({ env, instance, actionId, next }) {
+    const { status } = instance;
+    const { run } = next;
     const left = itsEnd(await pastOf(env, instance), instance, run);
     return {
-      change: beginUndo({ id, tenantId: by.tenantId, run, left }, actionId),
+      change: beginUndo({ ...next, left }, actionId),
       detail: { run, ...(status === "terminated" && instance.undo === null && { stopped: true }), ...failedBefore(instance) },
       before: { status, undo: instance.undo },
       after: { status: "running", undo: "open" },
