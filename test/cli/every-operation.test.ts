@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { ROOT } from "../../packages/millrace/cli/local/wrangler.ts";
 import { OPERATIONS } from "../../packages/millrace/cli/names.js";
-import { NOUNS } from "../../packages/millrace/cli/operate/nouns.ts";
+import { NOUNS } from "../../packages/millrace/cli/operate/generic.ts";
 import { operationsIn } from "../../packages/millrace/cli/operate/operations.ts";
 import { app, caller } from "../console/stage.ts";
 import { emptyFolder } from "./folder.ts";

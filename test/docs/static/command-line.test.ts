@@ -6,7 +6,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { ROOT } from "../../../packages/millrace/cli/local/wrangler.ts";
 import { nounLines } from "../../../packages/millrace/cli/names.js";
 import { NO_VERB } from "../../../packages/millrace/cli/operate/arguments.ts";
-import { NOUNS } from "../../../packages/millrace/cli/operate/nouns.ts";
+import { NOUNS } from "../../../packages/millrace/cli/operate/generic.ts";
 import { letters } from "../../console/letters.ts";
 import { app, caller } from "../../console/stage.ts";
 import { fencesOf } from "../markdown.ts";

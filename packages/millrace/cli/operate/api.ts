@@ -61,8 +61,7 @@ function wasNotHeard({ cause }: ApiRefusal): boolean {
 
 export type Accepted = Output<EngineApi, "/v1/commands", "$post">;
 export type Checked = Output<EngineApi, "/v1/catalog/check", "$post">;
-type InstancePage = Output<EngineApi, "/v1/instances", "$get">;
-export type Instance = InstancePage["items"][number];
+export type { Instance } from "../api-client.ts";
 export type InstanceDetail = Output<EngineApi, "/v1/instances/:id", "$get">;
 export type StepList = Output<EngineApi, "/v1/instances/:id/steps", "$get">;
 export type RetryAnswer = Output<EngineApi, "/v1/instances/:id/retry", "$post">;

@@ -5,11 +5,6 @@ import { whatIsWrong } from "../options.ts";
 import type { AskedApi } from "./api.ts";
 import { textOf } from "./words.ts";
 
-export interface Typed {
-  words: readonly string[];
-  values: Readonly<Record<string, string | boolean | undefined>>;
-}
-
 /** Finds the verb of a noun in typed arguments, and the arguments of the verb. Errors: a `Misuse` that lists the noun's verbs. */
 export function verbIn(name: string, noun: Noun, args: readonly string[]): { name: string; verb: Verb; rest: readonly string[] } {
   const alone = noun[NO_VERB];
@@ -30,7 +25,7 @@ export function mayHave(noun: Noun, typed = ""): boolean {
 }
 
 /** Parses the arguments of a verb. Errors: a `Misuse` with the mistake and the usage. */
-export function readTyped(name: string, verb: Verb, args: readonly string[]): Typed {
+export function readTyped(name: string, verb: Verb, args: readonly string[]) {
   const options = { ...verb.options, ...COMMON };
   const { values, positionals } = parsed(name, options, args);
   const takes = verb.takes?.split(" ").filter(Boolean) ?? [];
@@ -92,7 +87,7 @@ export function callOf(...words: readonly string[]): string {
 export function nounUsage(name: string, noun: Noun): string {
   const alone = noun[NO_VERB];
   if (alone) return verbUsage(name, alone);
-  const calls = Object.entries(noun).map(([word, { takes, does }]) => [[name, word, ...(takes ? [takes] : [])].join(" "), does] as const);
+  const calls = Object.entries(noun).map(([word, { takes, does }]) => [`${name} ${word} ${takes ?? ""}`.trim(), does] as const);
   return [`Usage: ${callOf(name, "<verb>")} [options].`, "", ...aligned(calls), "", "For the options of a command, add --help."].join("\n");
 }
 
@@ -140,8 +135,8 @@ export interface Asked {
   readonly api: AskedApi;
   readonly isJson: boolean;
   readonly stop: AbortSignal;
+  /** The text of an option that has a value. */
   text(option: string): string | undefined;
-  isSet(option: string): boolean;
   /** The value of a flag: false for `--no-…`. */
   flag(option: string): boolean | undefined;
 }

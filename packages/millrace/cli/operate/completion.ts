@@ -3,7 +3,7 @@ import { COMMANDS } from "../names.js";
 import { wantsHelp } from "../options.ts";
 import { say } from "../terminal.ts";
 import { COMMON, NO_VERB, type Verb } from "./arguments.ts";
-import { NOUNS } from "./nouns.ts";
+import { NOUNS } from "./generic.ts";
 
 const USAGE =
   "Usage: npx millrace completion bash|zsh|fish. Prints the completion of millrace, such as for: source <(npx millrace completion bash)";

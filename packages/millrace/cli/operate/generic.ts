@@ -4,9 +4,9 @@ import { Misuse, Refusal } from "../command.ts";
 import { OPERATIONS } from "../names.js";
 import { oneLine, paint, say, tableLines } from "../terminal.ts";
 import type { RetryAnswer } from "./api.ts";
-import { type Asked, COMMON, callOf, type Option, type Verb } from "./arguments.ts";
+import { type Asked, COMMON, callOf, NO_VERB, type Noun, type Option, type Verb } from "./arguments.ts";
 import { COMFORTS } from "./comforts.ts";
-import { NOT_COME_TO_IT, WAIT, waitFor } from "./follow.ts";
+import { NOT_COME_TO_IT, tail, WAIT, waitFor } from "./follow.ts";
 import { idOf, LATEST, type Page, sayFacts, sayPage, timeOf } from "./list.ts";
 import type { Field, Operation } from "./operations.ts";
 import { problemLines } from "./refusal.ts";
@@ -20,7 +20,7 @@ const PLACES: Readonly<Record<Field["type"], string | undefined>> = {
 };
 const WHOLE = { value: "JSON", says: "the whole body; other options replace its fields; @FILE, -" };
 
-export function verbOf(operation: Operation): Verb {
+function verbOf(operation: Operation): Verb {
   const { command, fields, does, page, hasBody } = operation;
   const { options, ends } = COMFORTS[command] ?? {};
   return {
@@ -69,9 +69,9 @@ async function run(operation: Operation, asked: Asked): Promise<number> {
   const { command, method, page, done } = operation;
   const { ends, correct, says, checkedBy, isSafe } = COMFORTS[command] ?? {};
   const { api, isJson } = asked;
-  const check = asked.isSet("dry-run") ? OPERATIONS.find((one) => one.command === checkedBy) : undefined;
+  const check = asked.flag("dry-run") ? OPERATIONS.find((one) => one.command === checkedBy) : undefined;
   if (check) return run(check, asked);
-  const isAll = page !== undefined && asked.isSet("all");
+  const isAll = page !== undefined && asked.flag("all") === true;
   const { ids, query, body, headers } = await requestOf(operation, asked);
   const isDryRun = body.dry_run === true;
   if (isAll && !query.has("limit")) query.set("limit", String(page));
@@ -95,7 +95,7 @@ async function run(operation: Operation, asked: Asked): Promise<number> {
   }
   if (done !== undefined && !isDryRun && !says) tell(`${done}.`);
   const [ended, instance] = [isDryRun ? undefined : ends, String(answer.instance_id ?? ids[0])];
-  const waits = ended !== undefined && asked.isSet("wait");
+  const waits = ended !== undefined && asked.flag("wait");
   if (isJson && !waits) sayJson(answer);
   if (!isJson) {
     if (typeof answer.refused === "object" && answer.refused !== null)
@@ -135,27 +135,19 @@ async function requestOf(operation: Operation, asked: Asked): Promise<Typed> {
     const { name, in: place, needed } = field;
     const option = optionOf(field);
     const value = isArgument(field) ? words.shift() : await typedValue(field, asked, body);
-    if (place === "path") ids.push(await idIn(asked, ids.length === 0 ? latestIn(operation) : undefined, String(value)));
+    if (place === "path") ids.push(await idOf(asked, ids.length === 0 ? latestIn(operation) : undefined, String(value)));
     else if (place === "body") Object.assign(body, value !== undefined && { [name]: value });
     else if (place === "header") headers = value === undefined ? headers : { [name]: quoted(option, String(value)) };
-    else if (value !== undefined) query.set(name, await idIn(asked, name === "instance" ? "instances" : undefined, String(value)));
+    else if (value !== undefined) query.set(name, await idOf(asked, name === "instance" ? "instances" : undefined, String(value)));
     if (needed && value === undefined && !(place === "body" && name in body))
-      throw new Misuse(`--${option} is missing: ${describedAs(field)}`);
+      throw new Misuse(`--${option} is missing: ${field.says ?? `give ${PLACES[field.type] ?? "it"}.`}`);
   }
   return { ids, query, body, ...(headers && { headers }) };
 }
 
-async function idIn(asked: Asked, list: keyof typeof LATEST | undefined, value: string): Promise<string> {
-  return list === undefined ? value : idOf(asked, list, value);
-}
-
-function describedAs({ says = "", type }: Field): string {
-  return says === "" ? `give ${PLACES[type] ?? "it"}.` : says;
-}
-
 async function typedValue(field: Field, asked: Asked, body: Readonly<Record<string, unknown>>): Promise<unknown> {
   const option = optionOf(field);
-  if (field.name === "reason" && field.needed && !("reason" in body)) return reasonOf(asked, asked.isSet("dry-run"));
+  if (field.name === "reason" && field.needed && !("reason" in body)) return reasonOf(asked);
   if (field.type === "flag") return asked.flag(option);
   const typed = option in COMMON ? undefined : asked.text(option);
   if (typed === undefined || field.type === "text") return typed;
@@ -166,14 +158,14 @@ async function typedValue(field: Field, asked: Asked, body: Readonly<Record<stri
   return field.type === "numbers" ? parts.map((part) => numberOf(option, part)) : parts;
 }
 
-/** The reason that a dry run sends. The engine does not store the reason of a dry run. */
-const LOOKING = "a dry run";
-
 const IS_PLACE = /^["'“]?(?:…|\.\.\.)["'”]?$/;
 
-/** The value of `--reason`. Errors: a `Misuse` if the reason is missing, or is still the placeholder of a printed command. */
-function reasonOf({ text }: Pick<Asked, "text">, isDryRun: boolean): string {
-  const reason = text("reason")?.trim() || (isDryRun ? LOOKING : undefined);
+/**
+ * The value of `--reason`; the engine does not store the reason of a dry run. Errors: a `Misuse` if the reason is missing, or is still the
+ * placeholder of a printed command.
+ */
+function reasonOf({ text, flag }: Asked): string {
+  const reason = text("reason")?.trim() || (flag("dry-run") ? "a dry run" : undefined);
   if (reason === undefined) throw new Misuse("--reason is missing: give the reason; the audit keeps it.");
   if (IS_PLACE.test(reason)) throw new Misuse(`--reason ${reason} is a placeholder: give the reason; the audit keeps it.`);
   return reason;
@@ -216,3 +208,16 @@ function sayPlan({ refused, consequence, note, effects, running, waiting }: Plan
 }
 
 const PLAN_COLUMNS = [{ title: "step" }, { title: "would be" }, { title: "" }];
+
+export function nounsOf(operations: readonly Operation[]): Record<string, Noun> {
+  const nouns: Record<string, Noun> = {};
+  for (const operation of operations) {
+    const [noun = "", verb = NO_VERB] = operation.command.split(" ");
+    nouns[noun] = { ...nouns[noun], [verb]: verbOf(operation) };
+  }
+  return nouns;
+}
+
+const engine = nounsOf(OPERATIONS);
+
+export const NOUNS: Readonly<Record<string, Noun>> = { ...engine, instances: { ...engine.instances, tail } };

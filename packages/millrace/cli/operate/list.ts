@@ -102,9 +102,9 @@ export const LATEST = {
  * The id of the instance or question that the user names. `latest` means the newest instance or pending question, and `latest WORKFLOW` the
  * newest one of a workflow. Errors: a `Refusal` if there is none.
  */
-export async function idOf({ api, isJson }: Pick<Asked, "api" | "isJson">, list: keyof typeof LATEST, typed = ""): Promise<string> {
-  const [, workflow] = /^latest(?: (.+))?$/.exec(typed) ?? [];
-  if (workflow === undefined && typed !== "latest") return typed;
+export async function idOf({ api, isJson }: Asked, list: keyof typeof LATEST | undefined, typed = ""): Promise<string> {
+  const [latest, workflow] = /^latest(?: (.+))?$/.exec(typed) ?? [];
+  if (latest === undefined || list === undefined) return typed;
   const { filter, none, says } = LATEST[list];
   const query = new URLSearchParams({ limit: "1", ...filter, ...(workflow !== undefined && { workflow }) });
   const { items } = await api.get<Page>(`/v1/${list}?${query}`);

@@ -8,7 +8,7 @@ import { say } from "../terminal.ts";
 import { askedApi } from "./api.ts";
 import { mayHave, type Noun, nounUsage, readTyped, tokenIn, verbIn, verbUsage } from "./arguments.ts";
 import { completion } from "./completion.ts";
-import { NOUNS, nounsOf } from "./nouns.ts";
+import { NOUNS, nounsOf } from "./generic.ts";
 import { operationsIn } from "./operations.ts";
 import { inWords } from "./refusal.ts";
 
@@ -19,26 +19,23 @@ export async function operate({ args: [typed = "", ...args], stop }: Call): Prom
   const isOwn = own !== undefined && mayHave(own[1], args[0]);
   const [name, noun] = (isOwn ? own : nounIn(await appNouns(typed, args), typed)) ?? own ?? unknown(typed);
   const isHelp = wantsHelp(args);
-  if (isHelp && args[0]?.startsWith("-")) {
-    say(nounUsage(name, noun));
-    return 0;
-  }
+  if (isHelp && args[0]?.startsWith("-")) return printed(nounUsage(name, noun));
   const { name: whole, verb, rest } = verbIn(name, noun, args);
-  if (isHelp) {
-    say(verbUsage(whole, verb));
-    return 0;
-  }
+  if (isHelp) return printed(verbUsage(whole, verb));
   const { words, values } = readTyped(whole, verb, rest);
-  const typedAs = <Kind extends string | boolean>(kind: string, option: string) =>
-    typeof values[option] === kind ? (values[option] as Kind) : undefined;
-  const [text, flag] = [(option: string) => typedAs<string>("string", option), (option: string) => typedAs<boolean>("boolean", option)];
+  const text = (option: string) => values[option] as string | undefined;
+  const flag = (option: string) => values[option] as boolean | undefined;
   const engine = askedEngine(text("url"), await tokenIn(text("token")));
   try {
-    const isSet = (option: string) => flag(option) === true;
-    return await verb.run({ words, api: askedApi(engine, stop), isJson: isSet("json"), stop, text, isSet, flag });
+    return await verb.run({ words, api: askedApi(engine, stop), isJson: flag("json") === true, stop, text, flag });
   } catch (error) {
     throw inWords(error, engine);
   }
+}
+
+function printed(text: string): 0 {
+  say(text);
+  return 0;
 }
 
 /** Finds a noun by its plural or singular name. */
