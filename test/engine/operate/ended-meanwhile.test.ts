@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { terminate } from "../../../packages/millrace/src/operate/carry-out/end-run.ts";
+import { terminate } from "../../../packages/millrace/src/operate/carry-out/platform-runs.ts";
 
 const refusing = (message: string) => ({ terminate: () => Promise.reject(new Error(message)) }) as unknown as WorkflowInstance;
 

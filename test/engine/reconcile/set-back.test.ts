@@ -1,7 +1,7 @@
 import { defineStep, sql, upstreamRefused } from "millrace";
 import { approvals, effects as engineEffects, instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { findSetBack } from "../../../packages/millrace/src/operate/instances/left.ts";
+import { findSetBack } from "../../../packages/millrace/src/operate/instances/past.ts";
 import { mode } from "../../probe/mode.ts";
 import { deliver, fresh, keeperRound, operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { errorOf, held, platformReaches, runLab } from "../lab.ts";

@@ -82,7 +82,7 @@ export const INLINE_STEPS = mutantsOf("inline", {
     killedBy,
   },
   "a cancel ends a run while one of its replays is running": {
-    file: "packages/millrace/src/operate/carry-out/end-run.ts",
+    file: "packages/millrace/src/operate/carry-out/platform-runs.ts",
     find: "return steps.length === 0 || (await query(env.DB, selectInline(id))).length > 0;",
     put: "return steps.length === 0 && (await query(env.DB, selectInline(id))).length > 9;",
     killedBy: "test/engine/replay/inline/steered.test.ts",

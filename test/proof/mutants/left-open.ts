@@ -63,13 +63,13 @@ export const LEFT_OPEN = mutantsOf("operators", {
     killedBy: "test/engine/replay/kept-caught.test.ts",
   },
   "a cancel waits for a read that hangs": {
-    file: "packages/millrace/src/operate/carry-out/end-run.ts",
+    file: "packages/millrace/src/operate/carry-out/platform-runs.ts",
     find: " && !step.reads",
     put: "",
     killedBy: READS,
   },
   "an interrupted read counts as possibly done": {
-    file: "packages/millrace/src/operate/carry-out/end-run.ts",
+    file: "packages/millrace/src/operate/carry-out/platform-runs.ts",
     find: " || reads",
     put: "",
     killedBy: READS,
@@ -123,13 +123,13 @@ export const LEFT_OPEN = mutantsOf("operators", {
     killedBy: CAUGHT,
   },
   "a run forgets the possible effects of the previous run": {
-    file: "packages/millrace/src/operate/instances/left.ts",
+    file: "packages/millrace/src/operate/instances/past.ts",
     find: "reopened(run, unrecorded.get(label))",
     put: "reopened(run, undefined)",
     killedBy: LATER,
   },
   "an undo ends at the last run's failure although an earlier run had reached a later effect": {
-    file: "packages/millrace/src/operate/instances/left.ts",
+    file: "packages/millrace/src/operate/instances/past.ts",
     find: 'one.effect === "undoable"',
     put: "false",
     killedBy: LATER,

@@ -102,7 +102,7 @@ export const OPERATORS = mutantsOf("operators", {
     killedBy: "test/engine/operate/pause.test.ts",
   },
   "a cancel starts the undo while an effect is running": {
-    file: "packages/millrace/src/operate/carry-out/end-run.ts",
+    file: "packages/millrace/src/operate/carry-out/platform-runs.ts",
     find: "(isAtWork(steps, isAlone) || mayBeginStill(steps, at) ||",
     put: "(mayBeginStill(steps, at) ||",
     killedBy: "test/engine/operate/cancel.test.ts",
@@ -222,7 +222,7 @@ export const OPERATORS = mutantsOf("operators", {
     killedBy: "test/engine/operate/close.test.ts",
   },
   "a cancel without undo undoes effects": {
-    file: "packages/millrace/src/operate/instances/cancel.ts",
+    file: "packages/millrace/src/operate/instances/stop.ts",
     find: "change: undo ? beginCancel",
     put: "change: undo || run ? beginCancel",
     killedBy: "test/proof/cases.test.ts",
@@ -252,7 +252,7 @@ export const OPERATORS = mutantsOf("operators", {
     killedBy: "test/engine/operate/restart.test.ts",
   },
   "a restart starts an instance before its turn in a lane": {
-    file: "packages/millrace/src/operate/instances/restart.ts",
+    file: "packages/millrace/src/operate/instances/stop.ts",
     find: "change: notBegun === null ? beginRestart({ ...next, left }) : null,",
     put: "change: beginRestart({ ...next, left }),",
     killedBy: "test/engine/lanes/turn-stopped.test.ts",
@@ -282,7 +282,7 @@ export const OPERATORS = mutantsOf("operators", {
     killedBy: "test/engine/operate/signal.test.ts",
   },
   "a run that a killed process left is queried, but not woken": {
-    file: "packages/millrace/src/operate/carry-out/end-run.ts",
+    file: "packages/millrace/src/operate/carry-out/platform-runs.ts",
     find: "if (attempts > 0 && (await isLocal(env.DB))) await nudge(instance);",
     put: "if (attempts > 9 && (await isLocal(env.DB))) await nudge(instance);",
     killedBy: "test/engine/operate/retry.test.ts",

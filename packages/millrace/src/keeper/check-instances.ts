@@ -15,7 +15,7 @@ import { askPlatform, nudge, restartFrom } from "../intake/platform.ts";
 import { turnsOf } from "../lanes/turns-stub.ts";
 import { type LoggedInstance, logEnd } from "../observe/log/instances.ts";
 import { countEnd } from "../observe/metrics/runs.ts";
-import { findSetBack } from "../operate/instances/left.ts";
+import { findSetBack } from "../operate/instances/past.ts";
 import { isRateLimited, type Started, startInstances } from "../recorder/start.ts";
 import { tellAnswers } from "../signals/approval.ts";
 import { tellAgain } from "../signals/assign.ts";

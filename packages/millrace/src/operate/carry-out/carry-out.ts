@@ -10,7 +10,7 @@ import { among, now, type Statement, sql } from "../../contract/sql.ts";
 import { beginning } from "../../contract/text.ts";
 import { type Portion, within } from "../../contract/within.ts";
 import { doubtEventType } from "../../guard/doubt.ts";
-import { askPlatform, type PlatformAnswer, restartFrom } from "../../intake/platform.ts";
+import { type PlatformAnswer, restartFrom } from "../../intake/platform.ts";
 import { tellEnded } from "../../lanes/turns-stub.ts";
 import { startInstances } from "../../recorder/start.ts";
 import { causeOfFailure, type Failure } from "../../replay/failure.ts";
@@ -25,8 +25,8 @@ import { giveUpRuns } from "../../store/instances/run.ts";
 import { ENDED, type InstanceStatus, UNSEEN } from "../../store/instances/status.ts";
 import { markRestarted } from "../../store/instances/stop.ts";
 import { markInDoubt } from "../../store/instances/wait.ts";
-import { findSetBack } from "../instances/left.ts";
-import { endRun, keepCutOff, wakeStanding } from "./end-run.ts";
+import { findSetBack } from "../instances/past.ts";
+import { endRun, keepCutOff, reached, wakeStanding } from "./platform-runs.ts";
 
 /** An action that is not yet carried out on the platform, with the current state of the action's instance. */
 interface OpenAction {
@@ -59,7 +59,7 @@ interface OpenAction {
 }
 
 /** `not yet`: the former run has not ended, so the action is tried again soon. Undefined: the action is carried out, or needs no call. */
-type Kept = "not yet" | undefined;
+type CarriedOut = "not yet" | undefined;
 
 const ROWS = 50;
 /**
@@ -77,9 +77,9 @@ export async function applyAction(env: EngineEnv, id: string): Promise<void> {
     if (pauseMs > 0) await scheduler.wait(pauseMs);
     const [action] = await query<OpenAction>(env.DB, selectOpen(sql`a.id = ${id}`));
     if (!action) return;
-    const tried = await tryToKeep(env, action);
+    const tried = await tryOnce(env, action);
     if (tried.soon && pauseMs !== SOON_MS.at(-1)) continue;
-    return noteTried(env, [tried]);
+    return recordTries(env, [tried]);
   }
 }
 
@@ -91,8 +91,8 @@ export async function applyOpenActions(env: EngineEnv, { workflows }: Elsewhere)
   const taken = await query<{ id: string }>(env.DB, takeActions(sql`a.due_at <= ${now} ORDER BY a.due_at LIMIT ${ROWS}`, workflows));
   if (taken.length === 0) return { did: 0, more: false };
   const actions = await query<OpenAction>(env.DB, selectOpen(sql`a.id IN ${among(taken.map(({ id }) => id))}`));
-  const tried = await Promise.all(actions.map((action) => tryToKeep(env, action)));
-  await noteTried(env, tried);
+  const tried = await Promise.all(actions.map((action) => tryOnce(env, action)));
+  await recordTries(env, tried);
   return { did: tried.filter(({ failed }) => failed === null).length, more: taken.length === ROWS };
 }
 
@@ -106,19 +106,22 @@ function selectOpen(which: Statement): Statement {
     WHERE a.applied_at IS NULL AND ${which}`;
 }
 
-async function tryToKeep(env: EngineEnv, action: OpenAction): Promise<Tried> {
+async function tryOnce(env: EngineEnv, action: OpenAction): Promise<Tried> {
+  const { id, instance_id, verb } = action;
   try {
+    const carryOut = CARRY_OUT[verb];
+    if (!carryOut)
+      throw new MillraceError("config_invalid", `The action "${verb}" has no implementation: add it to operate/carry-out/carry-out.ts.`);
     const soon = (await carryOut(env, action)) === "not yet";
     return { action, failed: soon ? "The platform has not yet ended the failed run." : null, soon };
   } catch (error) {
     if (isSimulatedDeath(error)) throw error;
-    const { id, instance_id, verb } = action;
     logLine("warn", { log: "action", action_id: id, instance_id, verb, error: messageOf(error) });
     return { action, failed: beginning(messageOf(error), 500), soon: false };
   }
 }
 
-async function noteTried(env: EngineEnv, tried: readonly Tried[]): Promise<void> {
+async function recordTries(env: EngineEnv, tried: readonly Tried[]): Promise<void> {
   if (tried.length === 0) return;
   const kept = tried.filter(({ failed }) => failed === null).map(({ action }) => action.id);
   const open = tried.filter(({ failed }) => failed !== null);
@@ -138,14 +141,9 @@ async function noteTried(env: EngineEnv, tried: readonly Tried[]): Promise<void>
 const TRIES_UNTIL_ENDED = 5;
 
 /** Carries out an action on the platform. The call may be repeated, and throws the platform's error. */
-async function carryOut(env: EngineEnv, action: OpenAction): Promise<Kept> {
-  const carry = CARRIED_OUT[action.verb];
-  if (carry) return carry(env, action);
-  const said = `The action "${action.verb}" has no implementation: add it to operate/carry-out/carry-out.ts.`;
-  throw new MillraceError("config_invalid", said);
-}
+type CarryOut = (env: EngineEnv, action: OpenAction) => Promise<CarriedOut>;
 
-const CARRIED_OUT: Readonly<Record<string, typeof carryOut>> = {
+const CARRY_OUT: Readonly<Record<string, CarryOut>> = {
   undo: carryOutUndo,
   retry: carryOutRetry,
   skip_step: carryOutRetry,
@@ -165,21 +163,21 @@ const CARRIED_OUT: Readonly<Record<string, typeof carryOut>> = {
  * Begins an undo after the former run has ended on the platform. If the run continues although its instance has ended in the database, the
  * run is terminated as soon as no attempt is running.
  */
-async function carryOutUndo(env: EngineEnv, action: OpenAction): Promise<Kept> {
-  const { instance, status } = await reached(env, { ...action, undo: null });
+async function carryOutUndo(env: EngineEnv, action: OpenAction): Promise<CarriedOut> {
+  const { instance, status } = await reached(env, action.workflow, action.instance_id);
   if (instance && !ENDED.has(status)) {
     if (action.attempts < TRIES_UNTIL_ENDED) return notYet(env, instance, action);
     if ((await endRun(env, action)) === "not yet") return "not yet";
   }
   if (isToNoteCutOff(status, action)) await keepCutOff(env, action);
-  await beginToTakeBack(env, action);
+  await beginUndo(env, action);
 }
 
 /**
  * Begins the undo of an instance. From this write on, no commit of the former run is recorded, because the undo would not find such a
  * commit.
  */
-async function beginToTakeBack(env: EngineEnv, action: OpenAction): Promise<void> {
+async function beginUndo(env: EngineEnv, action: OpenAction): Promise<void> {
   await atomically(env.DB, [noteRunBegun(action.id)]);
   await existing(env, action);
 }
@@ -187,19 +185,19 @@ async function beginToTakeBack(env: EngineEnv, action: OpenAction): Promise<void
 /**
  * Terminates a run that continues although its instance has ended in the database, and releases the lane that was held for the instance.
  */
-async function carryOutClose(env: EngineEnv, action: OpenAction): Promise<Kept> {
+async function carryOutClose(env: EngineEnv, action: OpenAction): Promise<CarriedOut> {
   if ((await endRun(env, action)) === "not yet") return "not yet";
-  const { queue, envelope, instance_id: id } = action;
+  const { queue, instance_id: id } = action;
   // A deployment that has removed its lanes has no binding for lanes.
   if (queue !== null && laneIn(queue) !== undefined && objectsIn(env, "LANES"))
-    await tellEnded(env, queue, JSON.parse(envelope) as Envelope, id, { status: "skipped", error: null, run: 0 });
+    await tellEnded(env, queue, envelopeOf(action), id, { status: "skipped", error: null, run: 0 });
 }
 
 /**
  * Ends the cancelled run, then begins the undo. An instance unknown to the platform is also created, so that a late copy of its message
  * cannot start the instance. The replay of the created instance ends at once.
  */
-async function carryOutCancel(env: EngineEnv, action: OpenAction): Promise<Kept> {
+async function carryOutCancel(env: EngineEnv, action: OpenAction): Promise<CarriedOut> {
   // If a later run exists, the action that began the later run ends this run.
   if (action.run !== action.begun_run) return;
   const end = await endRun(env, action);
@@ -207,7 +205,7 @@ async function carryOutCancel(env: EngineEnv, action: OpenAction): Promise<Kept>
   if (end !== "ended") return "not yet";
   await crashPoint("platform run stopped, not restarted", action.instance_id);
   await keepCutOff(env, action);
-  if (action.undo === action.id) await beginToTakeBack(env, action);
+  if (action.undo === action.id) await beginUndo(env, action);
   else await stopChildren(env, action);
 }
 
@@ -215,17 +213,18 @@ async function carryOutCancel(env: EngineEnv, action: OpenAction): Promise<Kept>
  * Cancels the remaining open children of a cancelled instance without an undo: the children of a cancelled child, and children that were
  * accepted after the cancel.
  */
-async function stopChildren(env: EngineEnv, { id: actionId, instance_id: id, envelope }: OpenAction): Promise<void> {
-  const { tenant_id: tenantId } = JSON.parse(envelope) as Envelope;
+async function stopChildren(env: EngineEnv, action: OpenAction): Promise<void> {
+  const { id: actionId, instance_id: id } = action;
+  const { tenant_id: tenantId } = envelopeOf(action);
   await atomically(env.DB, [auditDerivedCancels(id, actionId, false), cancelChildren({ id, tenantId }, actionId, false)]);
 }
 
 /** Ends a hanging run, then restarts the instance on the platform from the beginning. */
-async function carryOutRestart(env: EngineEnv, action: OpenAction): Promise<Kept> {
+async function carryOutRestart(env: EngineEnv, action: OpenAction): Promise<CarriedOut> {
   if (action.run !== action.begun_run || ENDED.has(action.status)) return;
   if (action.begun_at !== null) {
     const { instance, status } = await existing(env, action);
-    if (instance && !ENDED.has(status)) await tellHeld(env, instance, action);
+    if (instance && !ENDED.has(status)) await sendStored(env, instance, action);
     return;
   }
   const end = await endRun(env, action);
@@ -244,7 +243,7 @@ async function carryOutRestart(env: EngineEnv, action: OpenAction): Promise<Kept
   if (now?.status === "complete" && status === "complete") return;
   if (!instance) return;
   await restartRun(env, instance, { ...action, from_step: null });
-  await tellHeld(env, instance, action);
+  await sendStored(env, instance, action);
 }
 
 /**
@@ -260,13 +259,13 @@ async function carryOutPause(env: EngineEnv, action: OpenAction): Promise<undefi
  * Wakes a run that waits for its resume. If the instance never started, its queue, its lane or the keeper starts the instance. The action
  * of a cancel ends a cancelled instance.
  */
-async function carryOutResume(env: EngineEnv, action: OpenAction): Promise<Kept> {
+async function carryOutResume(env: EngineEnv, action: OpenAction): Promise<CarriedOut> {
   if (ENDED.has(action.status) || action.status === "paused" || action.undo !== null) return;
-  const { instance, status } = UNSEEN.has(action.status) ? await reached(env, action) : await existing(env, action);
+  const { instance, status } = UNSEEN.has(action.status) ? await onPlatform(env, action) : await existing(env, action);
   if (instance && !ENDED.has(status)) await within(instance.sendEvent({ type: resumeEventType(action.instance_id), payload: {} }));
 }
 
-async function carryOutRetry(env: EngineEnv, action: OpenAction): Promise<Kept> {
+async function carryOutRetry(env: EngineEnv, action: OpenAction): Promise<CarriedOut> {
   // The run that this retry began, or a later run, has ended, so the instance was already restarted.
   if (ENDED.has(action.status) || action.run !== (action.begun_run ?? action.run)) return;
   const { instance, status } = await existing(env, action);
@@ -279,7 +278,7 @@ async function carryOutRetry(env: EngineEnv, action: OpenAction): Promise<Kept> 
     if (isToNoteCutOff(status, action)) await keepCutOff(env, action);
     await restartRun(env, instance, action);
   } else if (ended) return;
-  await tellHeld(env, instance, action);
+  await sendStored(env, instance, action);
 }
 
 /**
@@ -290,7 +289,7 @@ function isToNoteCutOff(status: PlatformAnswer["status"], { stopped }: OpenActio
   return stopped === 1 || !ENDED.has(status);
 }
 
-async function notYet(env: EngineEnv, instance: WorkflowInstance, { attempts }: OpenAction): Promise<Kept> {
+async function notYet(env: EngineEnv, instance: WorkflowInstance, { attempts }: OpenAction): Promise<CarriedOut> {
   await wakeStanding(env, instance, attempts);
   return "not yet";
 }
@@ -306,57 +305,46 @@ async function restartRun(env: EngineEnv, instance: WorkflowInstance, action: Op
   await crashPoint("platform run restarted, not recorded");
 }
 
-function carryOutDecision(env: EngineEnv, action: OpenAction): Promise<Kept> {
+function carryOutDecision(env: EngineEnv, action: OpenAction): Promise<CarriedOut> {
   const answer: Approval = { approved: action.verb === "approve", by: action.actor, reason: action.reason };
   return carryOutAnswer(env, action, answerEventType(action.target), answer);
 }
 
-function carryOutResolution(env: EngineEnv, action: OpenAction): Promise<Kept> {
+function carryOutResolution(env: EngineEnv, action: OpenAction): Promise<CarriedOut> {
   return carryOutAnswer(env, action, doubtEventType(action.target), { resolved: action.verb });
 }
 
 /** Sends an event to an instance that waits for the event. If the instance has ended, a later retry sends the event after the restart. */
 async function carryOutAnswer(env: EngineEnv, action: OpenAction, type: string, payload: unknown): Promise<undefined> {
   // Only a retry creates an ended instance that the platform has removed. An undo that has not begun reads the answer from the rows.
-  const { instance, status } = ENDED.has(action.status) || action.undo !== null ? await reached(env, action) : await existing(env, action);
+  const { instance, status } =
+    ENDED.has(action.status) || action.undo !== null ? await onPlatform(env, action) : await existing(env, action);
   if (instance && !ENDED.has(status)) await within(instance.sendEvent({ type, payload }));
 }
 
-/**
- * Returns the platform's handle of the instance or of its undo. An instance that the platform has removed is created again, and its replay
- * reads the recorded effects from the inbox.
- */
-async function existing(env: EngineEnv, { workflow, instance_id, envelope, undo, status, version }: OpenAction): Promise<PlatformAnswer> {
-  const answer = await reached(env, { workflow, instance_id, undo });
-  if (answer.status === "unknown") {
-    const { failed } = await startInstances(
-      env,
-      [{ id: instance_id, workflow, envelope: JSON.parse(envelope) as Envelope, undo, version: UNSEEN.has(status) ? undefined : version }],
-      "again",
-    );
-    for (const why of failed.values()) throw new MillraceError("unavailable", why);
-  }
+/** The platform's handle of the instance or of its undo. */
+function onPlatform(env: EngineEnv, { workflow, instance_id, undo }: OpenAction): Promise<PlatformAnswer> {
+  return reached(env, workflow, platformId(instance_id, undo));
+}
+
+/** As `onPlatform`. An instance that the platform has removed is created again, and its replay reads the recorded effects. */
+async function existing(env: EngineEnv, action: OpenAction): Promise<PlatformAnswer> {
+  const answer = await onPlatform(env, action);
+  if (answer.status !== "unknown") return answer;
+  const { workflow, instance_id: id, undo } = action;
+  const version = UNSEEN.has(action.status) ? undefined : action.version;
+  const { failed } = await startInstances(env, [{ id, workflow, envelope: envelopeOf(action), undo, version }], "again");
+  for (const why of failed.values()) throw new MillraceError("unavailable", why);
   return answer;
 }
 
-async function reached(
-  env: EngineEnv,
-  { workflow, instance_id, undo }: Pick<OpenAction, "workflow" | "instance_id" | "undo">,
-): Promise<PlatformAnswer> {
-  const answer = await askPlatform(env, workflow, platformId(instance_id, undo));
-  if (answer.status === "unreachable") throw new MillraceError("unavailable", answer.error ?? "The platform did not answer.");
-  return answer;
-}
+const envelopeOf = ({ envelope }: OpenAction) => JSON.parse(envelope) as Envelope;
 
 /**
  * Sends a restarted run its recorded answers, resolved outcomes and events. After a restart the platform still shows the waiting steps, but
  * has lost the events that were sent to these steps. Each step has a different event type, so a second copy of an event has no effect.
  */
-async function tellHeld(
-  env: EngineEnv,
-  instance: WorkflowInstance,
-  { instance_id, undo }: { instance_id: string; undo: string | null },
-): Promise<void> {
+async function sendStored(env: EngineEnv, instance: WorkflowInstance, { instance_id, undo }: OpenAction): Promise<void> {
   for (const { step, item, generation, state } of await query<ResolvedEntry>(env.DB, selectResolved(instance_id))) {
     const type = doubtEventType(formatEntryKey({ instanceId: instance_id, step, item, generation }));
     await within(instance.sendEvent({ type, payload: { resolved: state } }));

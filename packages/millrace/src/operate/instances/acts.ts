@@ -1,17 +1,13 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import type { Operator } from "../../store/actions.ts";
-import type { Catalog } from "../../topology/catalog.ts";
-import type { AnswerOf, GivenOf, InstanceAct } from "./act.ts";
-import { cancel } from "./cancel.ts";
-import { close } from "./close.ts";
+import type { AnswerOf, Asked, GivenOf, InstanceAct } from "./act.ts";
 import { move, release } from "./delay.ts";
-import { pause, resume } from "./pause.ts";
 import type { ActionPlan } from "./plan.ts";
-import { restart } from "./restart.ts";
 import { retry } from "./retry.ts";
 import { runAgain } from "./run-again.ts";
 import { signal } from "./signal.ts";
 import { skip } from "./skip-step.ts";
+import { cancel, close, pause, restart, resume } from "./stop.ts";
 import { undo } from "./undo.ts";
 
 /** The acts on an instance by name. The name of an act is also the verb of the command line. */
@@ -23,12 +19,8 @@ export type ActName = keyof Acts;
 type Given<Name extends ActName> = Acts[Name] extends InstanceAct<string, infer Of, infer _> ? GivenOf<Of> : never;
 type Answer<Name extends ActName> = Acts[Name] extends InstanceAct<string, infer _, infer Of> ? AnswerOf<Of> : never;
 
-/** Further arguments of `signal` and `run-again`. */
-export interface More {
-  readonly catalog?: Catalog;
-  /** The key that identifies the request. A repeated request with the same key has no second effect. */
-  readonly key?: string;
-}
+/** Further arguments of `signal` and `run-again`. A repeated request with the same key has no second effect. */
+type More = Pick<Asked<unknown>, "catalog" | "key">;
 
 /** Dry run of an act on an instance, which changes nothing. Errors: `instance_not_found`, and the errors of the act's route. */
 export function planAct<Name extends ActName>(

@@ -6,7 +6,7 @@ import { iso } from "../../contract/row.ts";
 import { relay } from "../../recorder/relay.ts";
 import { jumpQueue, moveDue } from "../../store/instances/accept.ts";
 import { type Call, instanceAct } from "./act.ts";
-import { type InstanceMessage, messageOfInstance } from "./left.ts";
+import { type InstanceMessage, messageOfInstance } from "./past.ts";
 
 function whyNotDelayed({ instance: { status, due_at } }: Call<unknown>, message: InstanceMessage): string | null {
   if (status !== "accepted") return `The instance is ${status}: only a delayed command that has not started has a due time.`;

@@ -8,7 +8,7 @@ import type { Instance } from "../../inspect/instance-row.ts";
 import { isResumeEvent } from "../../signals/approval.ts";
 import type { Operator } from "../../store/actions.ts";
 import { UNDER_WAY } from "../../store/instances/status.ts";
-import type { SetBack } from "./left.ts";
+import type { SetBack } from "./past.ts";
 
 const MEANINGS = Object.entries(PLAN_VERDICTS).map(([verdict, means]) => `\`${verdict}\`: ${means}.`);
 

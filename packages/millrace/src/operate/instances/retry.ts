@@ -23,7 +23,7 @@ import { REMEMBERED_DAYS } from "../../store/kept-days.ts";
 import { forgetTold, reopenWait } from "../../store/waits.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 import { type Call, type Change, instanceAct } from "./act.ts";
-import { failedBefore, findSetBack, type Past, pastOf, triedAnew } from "./left.ts";
+import { failedBefore, findSetBack, type Past, pastOf, triedAnew } from "./past.ts";
 import { type ActionPlan, planEffects, withLost } from "./plan.ts";
 import { undoEffects } from "./undo.ts";
 

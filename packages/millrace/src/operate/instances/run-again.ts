@@ -23,7 +23,7 @@ import { selectKnown } from "../../store/instances/keys.ts";
 import { ENDED } from "../../store/instances/status.ts";
 import type { AnyWorkflow } from "../../workflow/workflow.ts";
 import { type Call, instanceAct } from "./act.ts";
-import { messageOfInstance } from "./left.ts";
+import { messageOfInstance } from "./past.ts";
 import { planRun } from "./retry.ts";
 
 /** The original instance is recorded as the cause of the new instance. */

@@ -16,7 +16,7 @@ import { GOING_ON } from "../../store/instances/status.ts";
 import { selectAwaited } from "../../store/waits.ts";
 import { invalid } from "../act.ts";
 import { instanceAct } from "./act.ts";
-import { pastOf } from "./left.ts";
+import { pastOf } from "./past.ts";
 import type { ActionPlan } from "./plan.ts";
 import { nextRun, planRun, readRun, waitForEnd } from "./retry.ts";
 import { undoEffects } from "./undo.ts";

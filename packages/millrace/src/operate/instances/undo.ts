@@ -12,7 +12,7 @@ import { DOUBTED } from "../../store/inbox/classes.ts";
 import { beginUndo, hasToTakeBack } from "../../store/instances/run.ts";
 import { ENDED } from "../../store/instances/status.ts";
 import { instanceAct } from "./act.ts";
-import { failedBefore, itsEnd, pastOf, whyInDoubt } from "./left.ts";
+import { failedBefore, itsEnd, pastOf, whyInDoubt } from "./past.ts";
 import type { ActionPlan } from "./plan.ts";
 
 export const undo = instanceAct({

@@ -2,7 +2,7 @@ import type { EngineEnv } from "../../contract/bindings.ts";
 import { platformId } from "../../contract/ids.ts";
 import { now, sql } from "../../contract/sql.ts";
 import { askPlatform, nudge } from "../../intake/platform.ts";
-import { findSetBack } from "../../operate/instances/left.ts";
+import { findSetBack } from "../../operate/instances/past.ts";
 import { isLocal, query } from "../../store/d1/retry.ts";
 import { lookAgain } from "../../store/instances/look.ts";
 import { FAILED, GOING_ON, type InstanceStatus, OVER } from "../../store/instances/status.ts";

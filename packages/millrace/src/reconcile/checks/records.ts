@@ -1,6 +1,6 @@
 import { pathOf } from "../../contract/payload.ts";
 import { sql } from "../../contract/sql.ts";
-import { wakeFromDoubt } from "../../operate/carry-out/wake-from-doubt.ts";
+import { wakeFromDoubt } from "../../operate/carry-out/platform-runs.ts";
 import { query } from "../../store/d1/retry.ts";
 import { watchLost } from "../../store/instances/look.ts";
 import { ENDED, GOING_ON, RUNS_NO_MORE, UNDER_WAY } from "../../store/instances/status.ts";

@@ -1,16 +1,28 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { isDefiniteRefusal, MillraceError, messageOf } from "../../contract/errors.ts";
+import { platformId } from "../../contract/ids.ts";
+import { sql } from "../../contract/sql.ts";
 import { codeLabelOf } from "../../contract/step-names.ts";
 import { within } from "../../contract/within.ts";
+import { isDoubtEvent } from "../../guard/doubt.ts";
 import { type AttemptError, type StepRecord, wholeHistoryOf } from "../../inspect/history.ts";
-import { askPlatform, nudge } from "../../intake/platform.ts";
+import { askPlatform, nudge, type PlatformAnswer } from "../../intake/platform.ts";
 import { isOfBefore } from "../../replay/fresh.ts";
 import { INLINE_MS } from "../../replay/inline.ts";
 import { STATUS_VALID_MS } from "../../replay/run-state.ts";
 import { noteCutOff } from "../../store/actions.ts";
 import { atomically, isLocal, query } from "../../store/d1/retry.ts";
 import { selectInline } from "../../store/inbox/read.ts";
+import { lookAgain } from "../../store/instances/look.ts";
 import { ENDED } from "../../store/instances/status.ts";
+import { resumeResolved } from "../../store/instances/wait.ts";
+
+/** Asks the platform for a run. Errors: `unavailable` if the platform does not answer. */
+export async function reached(env: EngineEnv, workflow: string, id: string): Promise<PlatformAnswer> {
+  const answer = await askPlatform(env, workflow, id);
+  if (answer.status === "unreachable") throw new MillraceError("unavailable", answer.error ?? "The platform did not answer.");
+  return answer;
+}
 
 /** An operator's action on a run. `at` is its time, `attempts` the number of tries so far. */
 interface ActionOnRun {
@@ -42,8 +54,7 @@ export async function endRun(
   env: EngineEnv,
   { instance_id: id, workflow, at, attempts }: ActionOnRun,
 ): Promise<"ended" | "unknown" | "not yet"> {
-  const { instance, status, error } = await askPlatform(env, workflow, id);
-  if (status === "unreachable") throw new MillraceError("unavailable", error ?? "The platform did not answer.");
+  const { instance, status } = await reached(env, workflow, id);
   if (!instance) return "unknown";
   if (ENDED.has(status)) return "ended";
   const { steps, truncated } = await wholeHistoryOf(env, { id, workflow });
@@ -86,10 +97,7 @@ function isAtWork(steps: readonly StepRecord[], isAlone: boolean): boolean {
   return steps.some((step) => step.type === "do" && step.state === "running" && !step.reads && !(isAlone && isOfBefore(beganAt(step))));
 }
 
-/**
- * True if the replay may execute an inline step. The platform does not know an inline step, and the first inline step of a run has no
- * record yet.
- */
+/** True if the replay may execute an inline step, which the platform does not know. The first inline step of a run has no record yet. */
 async function mayTakeStep(env: EngineEnv, id: string, steps: readonly StepRecord[], at: number): Promise<boolean> {
   if (at <= Date.now() - LAST_BEGINNING_MS - INLINE_MS) return false;
   return steps.length === 0 || (await query(env.DB, selectInline(id))).length > 0;
@@ -98,9 +106,8 @@ async function mayTakeStep(env: EngineEnv, id: string, steps: readonly StepRecor
 /** True if a replay was active moments ago. Such a replay may not have read the row of the stopped run, and may begin a step. */
 function mayBeginStill(steps: readonly StepRecord[], at: number): boolean {
   const since = Date.now() - LAST_BEGINNING_MS;
-  const isLate = (time: number | null) => (time ?? 0) > since;
-  const isRecent = ({ started_at, ended_at, attempts }: StepRecord) =>
-    isLate(started_at) || isLate(ended_at) || attempts.some((one) => isLate(one.started_at) || isLate(one.ended_at));
+  const isRecent = (step: StepRecord) =>
+    [step, ...step.attempts].some((one) => (one.started_at ?? 0) > since || (one.ended_at ?? 0) > since);
   return at > since && (steps.length === 0 || steps.some(isRecent));
 }
 
@@ -125,4 +132,29 @@ function isCutOff({ type, state, attempts, reads }: StepRecord): boolean {
 
 function isRefusal({ code, message }: AttemptError): boolean {
   return code !== null && isDefiniteRefusal(new MillraceError(code, message));
+}
+
+/**
+ * Continues an instance that is `in_doubt` although no effect is in doubt. A run that waits for a resolution is woken and reads the rows.
+ * The run then continues, or marks an effect without an entry as in doubt again. If the run waits for no resolution, its row is set to
+ * running. The keeper ends a run that is unknown to the platform, because a new run would repeat the effect. Errors: `unavailable` if the
+ * platform does not answer.
+ */
+export async function wakeFromDoubt(env: EngineEnv, instanceId: string): Promise<void> {
+  const [row] = await query<{ workflow: string; undo: string | null }>(
+    env.DB,
+    sql`SELECT workflow, undo FROM millrace_instances WHERE id = ${instanceId} AND status = 'in_doubt'`,
+  );
+  if (!row) return;
+  const id = platformId(instanceId, row.undo);
+  const { instance } = await reached(env, row.workflow, id);
+  if (instance === null) return void (await query(env.DB, lookAgain([instanceId])));
+  const { steps, truncated } = await wholeHistoryOf(env, { id, workflow: row.workflow });
+  const waits = steps.flatMap(({ state, event_type: type }) => (state === "waiting" && type && isDoubtEvent(type) ? [type] : []));
+  for (const type of waits) await within(instance.sendEvent({ type, payload: {} }));
+  if (waits.length > 0) return;
+  if (truncated || steps.length === 0) {
+    throw new MillraceError("unavailable", "The platform does not report the event that the run waits for: the keeper checks again.");
+  }
+  await query(env.DB, resumeResolved(instanceId));
 }
