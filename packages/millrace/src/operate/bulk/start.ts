@@ -5,29 +5,32 @@ import { issuesIn } from "../../contract/envelope.ts";
 import { type ErrorDetail, MillraceError } from "../../contract/errors.ts";
 import { digest, fingerprintOf } from "../../contract/ids.ts";
 import { among, type Statement, sql } from "../../contract/sql.ts";
-import { BulkAction, findBulkAction, type StoredBulk } from "../../inspect/bulk-actions.ts";
+import { BulkAction, findBulkAction, getBulkAction, type StoredBulk, storedBulk } from "../../inspect/bulk-actions.ts";
 import { enqueueIf } from "../../intake/accept/enqueue.ts";
 import { type Action, audit, operatorOf } from "../../store/actions.ts";
-import { type BulkAsked, countList, insertBulk, isMade, isWorkedOnBy, MAX_RUNNING, type NewBulk } from "../../store/bulk-actions.ts";
+import {
+  abortBulk,
+  type BulkAsked,
+  countList,
+  insertBulk,
+  isMade,
+  isWorkedOnBy,
+  MAX_RUNNING,
+  type NewBulk,
+  resumeBulk,
+} from "../../store/bulk-actions.ts";
 import { type BulkKey, freezeMembers, listIds, MAX_MATCHED } from "../../store/bulk-lists.ts";
 import { query } from "../../store/d1/retry.ts";
 import type { BulkOptions } from "../../topology/bulk-verb.ts";
 import type { AnyBulkVerb, Catalog } from "../../topology/catalog.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
-import { invalid } from "../act.ts";
+import { act, invalid } from "../act.ts";
 import { BulkActionRun, passInstance } from "./message.ts";
 import { assertMayAct, bulkVerb, INSTANCE_VERBS, refusalOf } from "./verbs.ts";
 
-/** Default number of items in each of the first stages of a bulk action. One more stage contains the remaining items. */
-const DEFAULT_RAMP: readonly number[] = [1, 10, 100, 1000, 10_000];
-/** Default rate of a bulk action, in items per second. */
-const DEFAULT_RATE = 10;
-/** Maximum rate of a bulk action, in items per second. The platform creates and restarts at most 100 instances of a workflow per second. */
+const DEFAULTS = { ramp: [1, 10, 100, 1000, 10_000], rate_per_second: 10, stop_at_error_rate: 0.1, settle_within_seconds: 60 } as const;
+/** Maximum number of items per second. The platform creates and restarts at most 100 instances of a workflow per second. */
 const MAX_RATE = 100;
-/** Default for the maximum share of a stage's items that may fail. */
-const DEFAULT_ERROR_RATE = 0.1;
-/** Default time in seconds for which a stage waits for its items to end, before the next stage begins. */
-const DEFAULT_SETTLE_SECONDS = 60;
 const MAX_SETTLE_SECONDS = 600;
 
 /** Maximum number of items in a chunk. The results of a chunk are recorded together, after a few round trips per item. */
@@ -106,20 +109,20 @@ export const BulkRequest = z.object({
     .array(z.int().min(1).max(MAX_MATCHED))
     .max(20)
     .optional()
-    .meta({ description: `The sizes of the first stages; the last stage has the remaining items. Default ${DEFAULT_RAMP.join(", ")}.` }),
+    .meta({ description: `The sizes of the first stages; the last stage has the remaining items. Default ${DEFAULTS.ramp.join(", ")}.` }),
   rate_per_second: z
     .number()
     .min(0.1)
     .max(MAX_RATE)
     .optional()
-    .meta({ description: `Items per second. Default ${DEFAULT_RATE}.` }),
+    .meta({ description: `Items per second. Default ${DEFAULTS.rate_per_second}.` }),
   stop_at_error_rate: z
     .number()
     .min(0)
     .max(1)
     .optional()
     .meta({
-      description: `The share of failed items in a stage above which the bulk action stops. Default ${DEFAULT_ERROR_RATE}; 1 never stops.`,
+      description: `The share of failed items in a stage above which the bulk action stops. Default ${DEFAULTS.stop_at_error_rate}; 1 never stops.`,
     }),
   settle_within_seconds: z
     .int()
@@ -127,7 +130,7 @@ export const BulkRequest = z.object({
     .max(MAX_SETTLE_SECONDS)
     .optional()
     .meta({
-      description: `Seconds to wait for the items of a stage to end before the next stage starts. Default ${DEFAULT_SETTLE_SECONDS}.`,
+      description: `Seconds to wait for the items of a stage to end before the next stage starts. Default ${DEFAULTS.settle_within_seconds}.`,
     }),
 });
 export type BulkRequest = z.input<typeof BulkRequest> & { reason: string };
@@ -225,7 +228,7 @@ export async function startBulk(env: EngineEnv, catalog: Catalog, by: Asker, req
 }
 
 /** Commits statements and the command of a bulk action's instance, if the statements have made this instance the present one. */
-export async function startRun(env: EngineEnv, catalog: Catalog, { tenantId, id }: BulkKey, pass: number, also: readonly Statement[]) {
+async function startRun(env: EngineEnv, catalog: Catalog, { tenantId, id }: BulkKey, pass: number, also: readonly Statement[]) {
   const answer = await enqueueIf(
     env,
     catalog,
@@ -237,7 +240,7 @@ export async function startRun(env: EngineEnv, catalog: Catalog, { tenantId, id 
   return answer;
 }
 
-export function tooMany(tenantId: string, detail: ErrorDetail = {}): MillraceError {
+function tooMany(tenantId: string, detail: ErrorDetail = {}): MillraceError {
   return new MillraceError(
     "bulk_actions_running",
     `${MAX_RUNNING} bulk actions of tenant ${tenantId} are running, which is the limit: wait for one to end, or abort one (GET /v1/bulk-actions?state=running lists them).`,
@@ -249,7 +252,7 @@ export function tooMany(tenantId: string, detail: ErrorDetail = {}): MillraceErr
  * Checks that the deployment executes bulk actions. Errors: `config_invalid` if no consumer starts `bulk-action`, with the lines to add to
  * the code.
  */
-export function assertCarriedOut(catalog: Catalog): void {
+function assertCarriedOut(catalog: Catalog): void {
   if (catalog.kindsOf(BulkActionRun.type).includes("command")) return;
   throw new MillraceError(
     "config_invalid",
@@ -290,10 +293,10 @@ function read(catalog: Catalog, by: Asker, request: BulkRequest): Read {
   const asked: BulkAsked = {
     filter,
     ids: ids?.length ?? null,
-    ramp: request.ramp ?? DEFAULT_RAMP,
-    rate_per_second: request.rate_per_second ?? DEFAULT_RATE,
-    stop_at_error_rate: request.stop_at_error_rate ?? DEFAULT_ERROR_RATE,
-    settle_within_seconds: request.settle_within_seconds ?? DEFAULT_SETTLE_SECONDS,
+    ramp: request.ramp ?? DEFAULTS.ramp,
+    rate_per_second: request.rate_per_second ?? DEFAULTS.rate_per_second,
+    stop_at_error_rate: request.stop_at_error_rate ?? DEFAULTS.stop_at_error_rate,
+    settle_within_seconds: request.settle_within_seconds ?? DEFAULTS.settle_within_seconds,
     ...optionOf(verb, request),
   };
   return { verb, ids, asked, members: ids ? NOTHING : verb.members(operatorOf(by), filter) };
@@ -333,4 +336,46 @@ async function count({ verb, members, ids, asked: { filter } }: Read, call: Bulk
   if (issues.length > 0)
     throw new MillraceError("invalid_payload", `The filter contains unknown names: correct the fields in issues.`, { issues });
   return { matched, first: JSON.parse(first) as string[] };
+}
+
+/**
+ * Halts a bulk action within a second. The actions on completed items are not reversed. Errors: `bulk_action_not_found`;
+ * `invalid_transition`, audited as no change, for a bulk action that is not running.
+ */
+export async function abort(env: EngineEnv, by: Asker, id: string, reason: string) {
+  const operator = operatorOf(by);
+  const { state } = await getBulkAction(env, by, id);
+  const changed = { before: { state }, after: { state: "aborted" } };
+  const action: Action = { id: crypto.randomUUID(), verb: "abort", target: id, instanceId: null, reason, ...changed };
+  await act(env, operator, action, {
+    change: abortBulk(operator, id),
+    async refused() {
+      const { state: from } = await getBulkAction(env, by, id);
+      return { why: `The bulk action is ${from}, so it cannot be aborted.`, from, to: "aborted" };
+    },
+  });
+  return { ...(await getBulkAction(env, by, id)), action_id: action.id };
+}
+
+/**
+ * Continues a bulk action that was halted, stopped itself or failed. The bulk action continues in its current stage, with the remaining
+ * items. Failed items are not repeated. Errors: `bulk_action_not_found`; `invalid_transition`, audited as no change, for a bulk action that
+ * is running or complete; `bulk_actions_running`.
+ */
+export async function resume(env: EngineEnv, catalog: Catalog, by: Asker, id: string, reason: string) {
+  assertCarriedOut(catalog);
+  const { tenantId } = by;
+  const operator = operatorOf(by);
+  const { state, pass } = await storedBulk(env, by, id);
+  const next = passInstance(tenantId, id, pass + 1);
+  const changed = { before: { state }, after: { state: "running" } };
+  const action: Action = { id: crypto.randomUUID(), verb: "resume", target: id, instanceId: null, reason, ...changed };
+  const change = resumeBulk(operator, id, pass + 1, next);
+  const answer = await startRun(env, catalog, { tenantId, id }, pass + 1, [change, audit(operator, action, false)]);
+  const bulk = await getBulkAction(env, by, id);
+  if (answer && !answer.replayed && bulk.instance_id === next) return { ...bulk, action_id: action.id };
+  if (bulk.state === "stopped" || bulk.state === "aborted") throw tooMany(tenantId, { audited: true });
+  const from = state === "complete" ? state : bulk.state;
+  const why = from === "complete" ? "no items remain. Start another bulk action over the failed items" : "it is running already";
+  throw new MillraceError("invalid_transition", `The bulk action is ${from}: ${why}.`, { from, to: "running", audited: true });
 }

@@ -56,11 +56,10 @@ export async function takeTurn(turn: Turn): Promise<Commit<Went>> {
   const stage = stageOf(bulk, bulk.matched, from);
   const isActing = bulk.remaining > 0 && (from > stage.from || bulk.looked >= from);
   const given = givenBy(turn, bulk, from);
-  const { call } = given;
   const did = await (isActing ? act(given, stage) : waitForEnds(given));
   await crashPoint("B02 items changed, chunk not recorded", bulkId);
-  const told = await withWhoActed(call, did.items);
-  const [items, turned] = await Promise.all([withheld(call, told), withheld(call, did.turned)]);
+  const acts = await withWhoActed(given.call, did.items);
+  const [items, turned] = await Promise.all([shortReasons(given.call, acts), shortReasons(given.call, did.turned)]);
   const { looked } = did;
   if (bulk.state !== "running" && items.length === 0) return { output: "over" };
   const count = (result: BulkItem["result"]) => items.filter((item) => item.result === result).length;
@@ -70,16 +69,17 @@ export async function takeTurn(turn: Turn): Promise<Commit<Went>> {
   const isComplete = looked === bulk.matched && acted === bulk.matched;
   const stop = whyStopped(bulk, { begun, failed: failed - did.stage.failed, left: bulk.matched - acted });
   const state = isComplete ? "complete" : stop !== null ? "stopped" : "running";
+  const isNext = state === "running" && isLast;
   const key = { tenantId, id: bulkId };
   return {
-    output: state === "running" ? (isLast ? "next" : "on") : "over",
+    output: isNext ? "next" : state === "running" ? "on" : "over",
     statements: [
       recordStep({
         ...key,
         ...{ pass, from, looked, state, stage: did.stage, turned: turned.length },
         ...{ done: count("done"), skipped: count("skipped"), failed: count("failed") },
         why: isComplete ? endedBadly({ begun: bulk.matched - skipped, failed }) : stop,
-        next: state === "running" && isLast ? passInstance(tenantId, bulkId, pass + 1) : null,
+        next: isNext ? passInstance(tenantId, bulkId, pass + 1) : null,
       }),
       ...(items.length > 0 ? [insertItems(key, items)] : []),
       ...(turned.length > 0 ? [turnFailed(key, turned)] : []),
@@ -160,13 +160,13 @@ const KEPT_CHARACTERS = 300;
  * The results of items in their stored form: each reason is shortened, and the message's sensitive values are redacted in the reason. The
  * results are kept longer than the messages, so the values could not be redacted at a later read.
  */
-async function withheld<Came extends Pick<BulkItem, "target" | "why">>(
-  { env, catalog, by }: Pick<BulkCall, "env" | "catalog" | "by">,
-  came: readonly Came[],
-): Promise<Came[]> {
-  const ids = came.flatMap(({ target, why }) => (why === null ? [] : target));
+async function shortReasons<Item extends Pick<BulkItem, "target" | "why">>(
+  { env, catalog, by }: BulkCall,
+  items: readonly Item[],
+): Promise<Item[]> {
+  const ids = items.flatMap(({ target, why }) => (why === null ? [] : target));
   const hide = await hideOfTargets(env, { ...by, scopes: [] }, redactionOf(catalog), ids);
-  return came.map((one) => (one.why === null ? one : { ...one, why: shortened(hide(one.target)(one.why), KEPT_CHARACTERS) }));
+  return items.map((one) => (one.why === null ? one : { ...one, why: shortened(hide(one.target)(one.why), KEPT_CHARACTERS) }));
 }
 
 /** Adds to each skipped item the operator who acted on it, the action and the time. */
@@ -181,16 +181,15 @@ async function withWhoActed({ env, by }: BulkCall, items: readonly BulkItem[]): 
         WHERE tenant_id = ${by.tenantId} AND target = value AND result = 'applied' ORDER BY at DESC, id DESC LIMIT 1) AS last
       FROM json_each(${JSON.stringify(skipped)})`,
   );
-  const said = new Map(rows.flatMap(({ target, last }): [string, string][] => (last === null ? [] : [[target, whoIn(last)]])));
+  const lastOf = new Map(rows.map(({ target, last }) => [target, last]));
   return items.map((item) => {
-    const who = item.result === "skipped" ? said.get(item.target) : undefined;
-    return who === undefined ? item : { ...item, why: [who, item.why].filter(Boolean).join(" ") };
+    const last = item.result === "skipped" ? lastOf.get(item.target) : undefined;
+    if (!last) return item;
+    const { actor, verb, at } = JSON.parse(last) as { actor: string; verb: string; at: number };
+    const time = new Date(at).toISOString().replace(/\.\d+Z$/, "Z");
+    const who = `Last action by ${actor}: ${verb.replaceAll("_", " ")}, ${time}.`;
+    return { ...item, why: [who, item.why].filter(Boolean).join(" ") };
   });
-}
-
-function whoIn(last: string): string {
-  const { actor, verb, at } = JSON.parse(last) as { actor: string; verb: string; at: number };
-  return `Last action by ${actor}: ${verb.replaceAll("_", " ")}, ${new Date(at).toISOString().replace(/\.\d+Z$/, "Z")}.`;
 }
 
 const TOGETHER = 200;
