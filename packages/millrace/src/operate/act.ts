@@ -15,25 +15,15 @@ export interface Refusal {
 }
 
 interface Acting<Name extends string> {
-  /**
-   * The statement of the action, or a list of statements that ends with this statement. The audit records whether the statement changed a
-   * row.
-   */
+  /** The statement of the action, or a list that ends with it. The audit records whether it changed a row. */
   change: Part;
   also?: Readonly<Record<Name, Part>> | undefined;
   /** True if the caller tries again when no row changed. Such an attempt is not audited. Default: it is audited as no change. */
   triesAgain?: boolean | undefined;
-  /** If set, an action that changes no row is refused. */
   refused?(answers: Record<Name, Row[]>): Refusal | Promise<Refusal>;
-  /**
-   * Returns true if an earlier action has made the same change. Then the action is a repeat and is not refused. Default: no action is a
-   * repeat.
-   */
+  /** Returns true if an earlier action has made the same change, so that the action is not refused. Default: false. */
   isRepeat?: (() => Promise<boolean>) | undefined;
-  /**
-   * The crash point between the commit and the call of the platform. The action is committed as open, and after a crash at this point the
-   * keeper carries it out. If undefined, the platform is not called.
-   */
+  /** The crash point between the commit and the call of the platform, which the keeper repeats. Default: the platform is not called. */
   window?: PointAround | undefined;
 }
 
@@ -69,7 +59,6 @@ export async function act<Name extends string = never>(
   return { isApplied, answers };
 }
 
-/** The error for a value that a schema cannot refuse. */
 export function invalid(path: string, message: string): MillraceError {
   return new MillraceError("invalid_payload", `The ${path} ${message}.`, { issues: [{ path, message }] });
 }

@@ -18,7 +18,7 @@ import { ActionPlan } from "./instances/plan.ts";
 export interface Work {
   readonly kind: PausedKind;
   readonly name: string;
-  /** If true, the pause is for all tenants. If false, the pause is only for the operator's tenant. */
+  /** False: the pause is only for the operator's tenant. */
   readonly allTenants: boolean;
 }
 
@@ -39,26 +39,17 @@ export type PauseVerb = "pause" | "resume";
 /** Dry run of a pause or a resume. Errors: as `actOnWork`. */
 export async function planWork(env: EngineEnv, catalog: Catalog, by: Asker, verb: PauseVerb, work: Work, pausesRunning = false) {
   const pause = await find(env, catalog, by, verb, work);
-  const own = (await countsOf(env, by)).filter(({ workflow, queue }) => (work.kind === "workflow" ? workflow : queue) === work.name);
-  const count = (is: (status: (typeof own)[number]["status"]) => boolean) =>
-    own.reduce((sum, one) => sum + (is(one.status) ? one.count : 0), 0);
+  const counts = (await countsOf(env, by)).filter((one) => one[work.kind] === work.name);
+  const count = (statuses: typeof UNSEEN) => counts.reduce((sum, one) => sum + (statuses.has(one.status) ? one.count : 0), 0);
+  const running = pausesRunning ? "A bulk action pauses the running instances." : "Running instances continue.";
   return {
-    refused: whyNot(verb, work, pause),
-    from: null,
-    note: null,
-    effects: [],
-    consequence:
-      verb === "resume"
-        ? RESUMES
-        : `${HOLDS} ${pausesRunning ? PAUSES : GO_ON} A command accepted less than two seconds before may still start.`,
-    running: count((status) => ON_ITS_WAY.has(status)),
-    waiting: count((status) => UNSEEN.has(status)),
+    ...{ refused: whyNot(verb, work, pause), from: null, note: null, effects: [] },
+    consequence: verb === "resume" ? RESUMES : `${HOLDS} ${running} A command accepted less than two seconds before may still start.`,
+    ...{ running: count(ON_ITS_WAY), waiting: count(UNSEEN) },
   };
 }
 
 const HOLDS = "Commands are accepted, and their instances do not start until the resume.";
-const PAUSES = "A bulk action pauses the running instances.";
-const GO_ON = "Running instances continue.";
 const RESUMES = "The keeper starts the waiting instances in the order of their acceptance, at the rate of the platform.";
 
 /**
@@ -105,7 +96,7 @@ export async function actOnWork(
   return { action_id: action.id, bulk_action_id };
 }
 
-/** Starts a bulk action that pauses the tenant's running instances; null if no such instance exists. Errors: as `startBulk`. */
+/** Null if no such instance exists. Errors: as `startBulk`. */
 async function pauseRunning(env: EngineEnv, catalog: Catalog, by: Asker, { kind, name }: Work, reason: string): Promise<string | null> {
   const rows = await query<{ id: string }>(
     env.DB,
@@ -138,10 +129,11 @@ function whyNot(verb: PauseVerb, { kind, name, allTenants }: Work, pause: Pause 
 }
 
 function assertKnown({ workflows, consumers }: Catalog, { kind, name }: Work): void {
-  const queue = consumers.find((consumer) => consumer.queue.name === name);
-  if (kind === "workflow" ? workflows.some((one) => one.name === name) : queue?.starts) return;
-  if (kind === "queue" && queue) throw invalid("queue", "carries events: pause the workflows that its events start");
   const known = kind === "workflow" ? workflows.map((one) => one.name) : consumers.map((one) => one.queue.name);
+  if (known.includes(name)) {
+    if (kind === "workflow" || consumers.some((one) => one.queue.name === name && one.starts)) return;
+    throw invalid("queue", "carries events: pause the workflows that its events start");
+  }
   const issue = unknownName(kind === "workflow" ? "name" : "queue", name, known);
   throw new MillraceError("invalid_payload", `The ${kind} ${issue.message}.`, { issues: [issue] });
 }

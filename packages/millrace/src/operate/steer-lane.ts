@@ -14,10 +14,10 @@ export const SteeredLane = z
   .meta({ id: "LaneSteered" });
 
 /**
- * Steers a lane of the tenant. `pause`: the lane starts no further message; `resume`: the lane continues, also if a failed instance held
- * the lane; `retry_head`: the lane tries its first message now; `skip_head`: the first message becomes a dead letter, or the failed
- * instance releases the lane. The lane stores the action together with the change, and writes the audit row later. If `id` is given and
- * does not name the first message, the action changes nothing. Errors: `lane_not_found`; `invalid_transition`, audited as no change.
+ * Steers a lane of the tenant. `resume`: also if a failed instance held the lane; `retry_head`: the lane tries its first message now;
+ * `skip_head`: the first message becomes a dead letter, or the failed instance releases the lane. The lane stores the action together with
+ * the change, and writes the audit row later. If `id` does not name the first message, nothing changes. Errors: `lane_not_found`;
+ * `invalid_transition`, audited as no change.
  */
 export async function steerLane(
   env: EngineEnv,

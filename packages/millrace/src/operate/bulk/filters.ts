@@ -15,7 +15,6 @@ import { BULK_WORKFLOW } from "./message.ts";
 const name = z.string().min(1).max(500).optional();
 const moment = z.iso.datetime({ offset: true }).optional();
 
-/** A filter by time selects items at or after `since` and before `until`. */
 const times = { since: moment, until: moment };
 
 const ofInstances = z.strictObject({
@@ -47,10 +46,7 @@ export function instanceMembers(by: Operator, filter: InstanceFilter, activity?:
 
 export const letterFilter = z.strictObject({ queue: name, message_type: name, reason: name, cause: name, ...times });
 
-/**
- * The tenant's open dead letters that match a filter. Dead letters without a tenant are excluded, because an operator handles each of these
- * individually.
- */
+/** The tenant's open dead letters that match a filter. An operator handles each dead letter without a tenant individually. */
 export function letterMembers({ tenantId }: Operator, filter: z.infer<typeof letterFilter>): Statement {
   const [since, until] = spanOf(filter);
   return sql`

@@ -33,12 +33,11 @@ const DEFAULTS = { ramp: [1, 10, 100, 1000, 10_000], rate_per_second: 10, stop_a
 const MAX_RATE = 100;
 const MAX_SETTLE_SECONDS = 600;
 
-/** Maximum number of items in a chunk. The results of a chunk are recorded together, after a few round trips per item. */
+/** The results of a chunk are recorded together. A chunk has at most `CHUNK` items, and takes at most `CHUNK_SECONDS` at the rate. */
 const CHUNK = 50;
-/** Maximum duration of a chunk at the bulk action's rate, so that results are recorded soon. */
 const CHUNK_SECONDS = 2;
 
-/** The stage that contains the given position of the item list. At the end of the list, the result is an empty stage. */
+/** The stage that contains a position of the item list. At the end of the list it is empty. */
 export function stageOf({ ramp }: { readonly ramp: readonly number[] }, matched: number, place: number) {
   let from = 0;
   for (const size of ramp) {
@@ -54,8 +53,7 @@ export function chunkSize({ rate_per_second }: Pick<BulkAction, "rate_per_second
 }
 
 /**
- * The reason why a bulk action stops itself, with the next step for the operator: too many items of a stage have failed, and items remain.
- * Skipped items do not count. Null if the bulk action does not stop.
+ * The reason why a bulk action stops itself, with the operator's next step: too many items of a stage failed. Skipped items do not count.
  */
 export function whyStopped(
   { stop_at_error_rate: limit }: Pick<BulkAction, "stop_at_error_rate">,
@@ -65,7 +63,6 @@ export function whyStopped(
   return `The bulk action stopped itself: ${failed} of ${begun} items of this stage failed, and the limit is ${Math.round(limit * 1000) / 10} %. ${READ}, fix the cause, and resume it: it continues with the ${left} that ${left === 1 ? "remains" : "remain"}. It does not repeat failed items: start another bulk action over them.`;
 }
 
-/** A sentence for the operator if every item of a bulk action failed; null otherwise. */
 export function endedBadly({ begun, failed }: { begun: number; failed: number }): string | null {
   if (failed === 0 || failed < begun) return null;
   return `${failed === 1 ? "The only one" : `All ${failed}`} failed. ${READ}, fix the cause, and start another bulk action over the failed items.`;
@@ -75,10 +72,8 @@ const READ = "Read the reason of each failure (items with the result failed)";
 
 const OF_INSTANCES = INSTANCE_VERBS.map(({ name }) => `\`${name}\``).join(", ");
 
-/** Maximum number of ids in one request. Use a filter for more instances. */
 const MAX_IDS = 10_000;
 
-/** The options of a request for a bulk action, which selects items by a filter of the verb, or by ids. */
 export const BulkRequest = z.object({
   verb: z
     .string()
@@ -218,8 +213,7 @@ export async function startBulk(env: EngineEnv, catalog: Catalog, by: Asker, req
     insertBulk(operator, bulk),
     ids ? listIds(place, ids) : freezeMembers(place, members, atMost),
     countList(tenantId, id),
-    // The audit row gets the action's id only if the bulk action starts, because a request that was refused at the limit may be repeated
-    // later.
+    // A request that is refused at the limit gets no audit row, because it may be repeated later with the same id.
     audit(operator, action, false, isMade(tenantId, id)),
   ]);
   const made = await findBulkAction(env, by, id);
@@ -248,10 +242,7 @@ function tooMany(tenantId: string, detail: ErrorDetail = {}): MillraceError {
   );
 }
 
-/**
- * Checks that the deployment executes bulk actions. Errors: `config_invalid` if no consumer starts `bulk-action`, with the lines to add to
- * the code.
- */
+/** Errors: `config_invalid` if no consumer starts `bulk-action`, with the lines to add to the code. */
 function assertCarriedOut(catalog: Catalog): void {
   if (catalog.kindsOf(BulkActionRun.type).includes("command")) return;
   throw new MillraceError(
@@ -317,10 +308,7 @@ function readFilter(verb: AnyBulkVerb, filter: unknown): Readonly<Record<string,
   });
 }
 
-/**
- * Counts the items, and returns the first of them. If a filter matches no item, its names are checked, because a misspelled name matches
- * none. Errors: `invalid_payload` for too many items, and for an unknown name, with the most similar known name.
- */
+/** Errors: `invalid_payload` for too many items, and for an unknown name if a filter matches no item, with the most similar name. */
 async function count({ verb, members, ids, asked: { filter } }: Read, call: BulkCall): Promise<{ matched: number; first: string[] }> {
   if (ids) return { matched: ids.length, first: ids.slice(0, SAMPLE) };
   const rows = await query<{ matched: number; first: string }>(

@@ -19,10 +19,7 @@ import { passInstance } from "./message.ts";
 import { chunkSize, endedBadly, stageOf, whyStopped } from "./start.ts";
 import { bulkVerb, refusalOf } from "./verbs.ts";
 
-/**
- * `on`: more turns follow · `next`: the next instance continues the bulk action · `over`: the bulk action has ended, or another instance
- * executes the bulk action.
- */
+/** `on`: more turns follow · `next`: the next instance continues · `over`: the bulk action has ended, or another instance continues it. */
 export type Went = "on" | "next" | "over";
 
 export interface Turn extends Reporting {
@@ -31,7 +28,7 @@ export interface Turn extends Reporting {
   readonly tenantId: string;
   readonly bulkId: string;
   readonly pass: number;
-  /** True for the last turn of an instance. The next instance of the bulk action acts on the remaining items. */
+  /** The next instance of the bulk action acts on the remaining items. */
   readonly isLast: boolean;
 }
 
@@ -93,7 +90,7 @@ interface Given {
   readonly call: BulkCall & { readonly bulkId: string };
   /** The position of the next item in the list. */
   readonly from: number;
-  /** True after an operator has halted the bulk action. Then the turn acts on no further item, and records the items that it has. */
+  /** True after an operator has halted the bulk action, or another instance has continued it: the turn acts on no further item. */
   readonly isHalted: () => Promise<boolean>;
 }
 
@@ -105,7 +102,6 @@ function givenBy(turn: Turn, bulk: StoredBulk, from: number): Given {
   return { bulk, from, verb: bulkVerb(catalog, verb), call, isHalted: haltOf(turn, bulk.state !== "running") };
 }
 
-/** Returns a function that reads every `LOOK_MS` whether the bulk action is halted, or another instance has continued it. */
 function haltOf({ env, tenantId, bulkId, pass }: Turn, wasHalted: boolean): Given["isHalted"] {
   let halted = wasHalted;
   let nextAt = Date.now() + LOOK_MS;
@@ -141,10 +137,7 @@ async function waitForEnds(given: Given): Promise<DidTurn> {
   }
 }
 
-/**
- * The items at the next positions of the list. All items of a result come from one stored row, so the result may have fewer than `count`
- * items.
- */
+/** The items at the next positions of the list, as far as one stored row has them, so perhaps fewer than `count`. */
 async function listedOf({ env, by, bulkId }: Given["call"], from: number, count: number): Promise<string[]> {
   const [list] = await query<{ n: number; ids: string }>(env.DB, selectList({ tenantId: by.tenantId, id: bulkId }, from));
   const ids = list === undefined ? [] : (JSON.parse(list.ids) as string[]);
@@ -154,19 +147,14 @@ async function listedOf({ env, by, bulkId }: Given["call"], from: number, count:
   throw new MillraceError("invariant", `Bulk action ${bulkId} has no list for position ${from}. Please report this.`);
 }
 
-const KEPT_CHARACTERS = 300;
-
-/**
- * The results of items in their stored form: each reason is shortened, and the message's sensitive values are redacted in the reason. The
- * results are kept longer than the messages, so the values could not be redacted at a later read.
- */
+/** The results are kept longer than the messages, so the sensitive values in their reasons are redacted now, not at a later read. */
 async function shortReasons<Item extends Pick<BulkItem, "target" | "why">>(
   { env, catalog, by }: BulkCall,
   items: readonly Item[],
 ): Promise<Item[]> {
   const ids = items.flatMap(({ target, why }) => (why === null ? [] : target));
   const hide = await hideOfTargets(env, { ...by, scopes: [] }, redactionOf(catalog), ids);
-  return items.map((one) => (one.why === null ? one : { ...one, why: shortened(hide(one.target)(one.why), KEPT_CHARACTERS) }));
+  return items.map((one) => (one.why === null ? one : { ...one, why: shortened(hide(one.target)(one.why), 300) }));
 }
 
 /** Adds to each skipped item the operator who acted on it, the action and the time. */
@@ -227,10 +215,7 @@ async function look({ bulk, verb, call }: Given, to: number): Promise<Looked> {
   }
 }
 
-/**
- * Maximum number of concurrent calls of a bulk action. An invocation may have six open connections, so the limit allows two calls that
- * compute without a connection.
- */
+/** An invocation may have six open connections, so two more calls may compute without a connection. */
 const AT_ONCE = 8;
 /** The time in milliseconds after which a chunk acts on no further item. The next chunk acts on the remaining items. */
 const BEGIN_WITHIN_MS = 20_000;
@@ -297,7 +282,7 @@ async function resultOf({ verb, call }: Given, target: string, known: ActionResu
   }
 }
 
-/** The result of an action that an earlier attempt at the chunk recorded before the attempt crashed. */
+/** The result of an action that an earlier attempt at the chunk recorded before a crash. */
 async function asRecorded(verb: AnyBulkVerb, call: BulkCall, target: string, known: ActionResult): Promise<Came> {
   if (known === "applied") return { result: "done", code: null, why: null };
   if (known === "failed") return { result: "failed", code: "unavailable", why: NOT_TOLD };

@@ -84,7 +84,6 @@ async function endsOfInstances(call: BulkCall, acted: readonly ActedOn[]): Promi
   return outcomesOf((await instancesOf(call, acted, BECAME)) as Became[]);
 }
 
-/** The outcomes of items by id, without items that need no outcome. */
 function outcomesOf(items: readonly Became[]): Map<string, Outcome> {
   return new Map(items.flatMap(({ id, ...became }) => outcomeOf(became).map((outcome) => [id, outcome] as const)));
 }
@@ -123,10 +122,7 @@ function ofDoubts(name: Said, consequence: string) {
   });
 }
 
-/**
- * The key of an effect in the form that the item list stores: decoded, because SQLite cannot decode base64. A string that is no key remains
- * unchanged.
- */
+/** The key of an effect as the item list stores it: decoded, because SQLite cannot decode base64. Another string remains unchanged. */
 function listed(key: string): string {
   const entry = parseEntryKey(key);
   return JSON.stringify(entry ? [entry.instanceId, entry.step, entry.item, entry.generation] : [key]);
@@ -176,8 +172,7 @@ const HAPPENED =
 const RUNS_NO_MORE = "Refused: no run would execute the effect again. Reject it, to record the outcome.";
 
 /**
- * The outcomes of the instances whose effects were resolved. An instance that had failed before the resolution does not run. An instance
- * that waits for another unknown outcome counts as a success.
+ * An instance that had failed before the resolution does not run. An instance that waits for another unknown outcome counts as a success.
  */
 async function endsOfDoubts(call: BulkCall, acted: readonly ActedOn[]): Promise<ReadonlyMap<string, Outcome>> {
   const items = acted.map((item) => ({ ...parseEntryKey(item.id), id: item.id }));
@@ -255,8 +250,8 @@ interface Replayed extends Became, Pick<Envelope, "tenant_id" | "message_type" |
 const LATEST_MS = 180_000;
 
 /**
- * The outcomes of replayed messages. The outcome of a command is the outcome of its instance. An event succeeds if a consumer handled the
- * event. A message that fails again is a new dead letter with the id of the replay.
+ * The outcome of a command is the outcome of its instance. An event succeeds if a consumer handled it. A message that fails again is a new
+ * dead letter with the id of the replay.
  */
 async function endsOfLetters({ env, by, bulkId }: BulkCall, acted: readonly ActedOn[]): Promise<ReadonlyMap<string, Outcome>> {
   const letters = await query<Replayed>(
@@ -292,7 +287,7 @@ async function endsOfLetters({ env, by, bulkId }: BulkCall, acted: readonly Acte
 
 const ENGINE_BULK_VERBS: readonly AnyBulkVerb[] = [...INSTANCE_VERBS, replayLetters, skipLetters, ...DOUBT_VERBS];
 
-/** Finds the bulk verb with a name. Errors: `invalid_payload` for an unknown name, with the known names. */
+/** Errors: `invalid_payload` for an unknown name, with the known names. */
 export function bulkVerb(catalog: Catalog, name: string): AnyBulkVerb {
   const all = [...ENGINE_BULK_VERBS, ...catalog.bulkVerbs];
   const verb = all.find((one) => one.name === name);
@@ -303,7 +298,7 @@ export function bulkVerb(catalog: Catalog, name: string): AnyBulkVerb {
   throw new MillraceError("invalid_payload", `"${beginning(name, 64)}" is not a bulk action.`, { issues: [{ path: "verb", message }] });
 }
 
-/** The reason why the action on an item would be refused now; null if the action would be accepted. Errors: `unavailable`. */
+/** The reason why the action on an item would be refused now. Errors: `unavailable`. */
 export async function refusalOf(verb: AnyBulkVerb, call: BulkCall, id: string): Promise<string | null> {
   try {
     return (await verb.refusal?.(call, id)) ?? null;
@@ -313,7 +308,7 @@ export async function refusalOf(verb: AnyBulkVerb, call: BulkCall, id: string): 
   }
 }
 
-/** Checks the scopes of a token. Errors: `forbidden` for a bulk verb outside these scopes. */
+/** Errors: `forbidden` for a bulk verb outside the token's scopes. */
 export function assertMayAct({ scopes }: Pick<Asker, "scopes">, { name, scope = "operate" }: AnyBulkVerb): void {
   if (scopes.includes(scope)) return;
   throw new MillraceError("forbidden", `The bulk action ${name} requires the scope \`${scope}\`: use a token with this scope.`);

@@ -25,16 +25,10 @@ async function handOver({ env, catalog, tenantId, bulkId, pass }: Omit<Turn, "is
   return {};
 }
 
-/**
- * Retries of a turn after a refused write or an unavailable database. The repeated turn finds the results that the earlier attempt
- * recorded.
- */
+/** After a refused write or an unavailable database. The repeated turn finds the results that the earlier attempt recorded. */
 const RETRIES = { limit: 8, delay: "1 second", backoff: "exponential" } as const;
 
-/**
- * The workflow of bulk actions. The workflow's consumer is `defineConsumer({ queue: BulkActionRun.queue, starts: [bulkAction] })`. The
- * workflow's class is `entrypoint(bulkAction, app)`.
- */
+/** Its consumer is `defineConsumer({ queue: BulkActionRun.queue, starts: [bulkAction] })`, its class `entrypoint(bulkAction, app)`. */
 export const bulkAction = defineWorkflow({
   name: BULK_WORKFLOW,
   on: BulkActionRun,

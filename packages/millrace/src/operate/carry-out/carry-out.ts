@@ -62,10 +62,7 @@ interface OpenAction {
 type CarriedOut = "not yet" | undefined;
 
 const ROWS = 50;
-/**
- * Delays before the first tries of an action, in milliseconds. The platform ends a run moments after the run's last commit. A run that may
- * be executing an inline step is ended 2 s after the operator's action.
- */
+/** Milliseconds. The platform ends a run moments after its last commit, and a run that may execute an inline step 2 s after the action. */
 const SOON_MS = [0, 50, 100, 200, 400, 800, 600];
 
 type Tried = { action: OpenAction; failed: string | null; soon: boolean };
@@ -83,10 +80,7 @@ export async function applyAction(env: EngineEnv, id: string): Promise<void> {
   }
 }
 
-/**
- * Carries out actions that a crash or a platform error left open. Each action has a separate delay, so that a failing action delays no
- * other action.
- */
+/** Carries out actions that a crash or a platform error left open. Each has its own delay, so that none delays another. */
 export async function applyOpenActions(env: EngineEnv, { workflows }: Elsewhere): Promise<Portion> {
   const taken = await query<{ id: string }>(env.DB, takeActions(sql`a.due_at <= ${now} ORDER BY a.due_at LIMIT ${ROWS}`, workflows));
   if (taken.length === 0) return { did: 0, more: false };
@@ -134,10 +128,7 @@ async function recordTries(env: EngineEnv, tried: readonly Tried[]): Promise<voi
   await atomically(env.DB, [noteKept(kept), ...(open.length > 0 ? [putOff(failures), giveUpActions(failures), giveUpRuns(failures)] : [])]);
 }
 
-/**
- * The platform ends a run within moments after the run committed its end. A run that has not ended after this number of tries, 10 s apart,
- * is terminated.
- */
+/** The tries, 10 s apart, after which a run is terminated that the platform should have ended with its last commit. */
 const TRIES_UNTIL_ENDED = 5;
 
 /** Carries out an action on the platform. The call may be repeated, and throws the platform's error. */
@@ -173,18 +164,13 @@ async function carryOutUndo(env: EngineEnv, action: OpenAction): Promise<Carried
   await beginUndo(env, action);
 }
 
-/**
- * Begins the undo of an instance. From this write on, no commit of the former run is recorded, because the undo would not find such a
- * commit.
- */
+/** From this write on, no commit of the former run is recorded, because the undo would not find it. */
 async function beginUndo(env: EngineEnv, action: OpenAction): Promise<void> {
   await atomically(env.DB, [noteRunBegun(action.id)]);
   await existing(env, action);
 }
 
-/**
- * Terminates a run that continues although its instance has ended in the database, and releases the lane that was held for the instance.
- */
+/** Terminates a run that continues although its instance has ended in the database, and releases its lane. */
 async function carryOutClose(env: EngineEnv, action: OpenAction): Promise<CarriedOut> {
   if ((await endRun(env, action)) === "not yet") return "not yet";
   const { queue, instance_id: id } = action;
@@ -209,17 +195,13 @@ async function carryOutCancel(env: EngineEnv, action: OpenAction): Promise<Carri
   else await stopChildren(env, action);
 }
 
-/**
- * Cancels the remaining open children of a cancelled instance without an undo: the children of a cancelled child, and children that were
- * accepted after the cancel.
- */
+/** Cancels the children of a cancelled child, and children that were accepted after the cancel, if the cancel has no undo. */
 async function stopChildren(env: EngineEnv, action: OpenAction): Promise<void> {
   const { id: actionId, instance_id: id } = action;
   const { tenant_id: tenantId } = envelopeOf(action);
   await atomically(env.DB, [auditDerivedCancels(id, actionId, false), cancelChildren({ id, tenantId }, actionId, false)]);
 }
 
-/** Ends a hanging run, then restarts the instance on the platform from the beginning. */
 async function carryOutRestart(env: EngineEnv, action: OpenAction): Promise<CarriedOut> {
   if (action.run !== action.begun_run || ENDED.has(action.status)) return;
   if (action.begun_at !== null) {

@@ -17,7 +17,7 @@ import type { BulkVerb } from "../../topology/define-bulk-verb.ts";
 import { act } from "../act.ts";
 import type { ActionPlan } from "./plan.ts";
 
-/** Schemas of the fields of a request's body or of an answer, by the field's name. */
+/** Schemas of the fields of a body or an answer, by name. */
 export type Fields = Readonly<Record<string, z.ZodType>>;
 /** The values of a request's body. Fields with a default may be absent. */
 export type GivenOf<Of extends Fields> = [keyof Of] extends [never] ? unknown : z.input<z.ZodObject<Of>>;
@@ -42,7 +42,7 @@ export interface Call<Given> extends Asked<Given> {
 interface Words<Path extends string, Given extends Fields, Answer extends Fields> {
   /** The name of the act in the audit, which is also the name of the act's bulk action. */
   readonly verb: string;
-  /** The path after `/v1/instances/{id}/`. The path may have parameters. */
+  /** The path after `/v1/instances/{id}/`, which may have parameters. */
   readonly path: Path;
   /** Default: the name of the act and `Instance`. */
   readonly operationId?: string;
@@ -63,7 +63,6 @@ interface Words<Path extends string, Given extends Fields, Answer extends Fields
   readonly maxBytes?: number;
 }
 
-/** The bulk action that applies an act to many instances. */
 interface OfMany<Given> {
   /** The instance statuses that a filter of the bulk action may name. */
   readonly from: readonly InstanceStatus[];
@@ -85,12 +84,8 @@ export interface Change<Given> extends Call<Given> {
   readonly next: Omit<NextRun, "left">;
 }
 
-/** The change of an act, and its audit row. */
 interface Changed<Answer> extends Pick<Action, "detail" | "before" | "after"> {
-  /**
-   * The statement that applies the act. The WHERE clause of the statement fences the change. The act is refused if the statement changes no
-   * row, and for null.
-   */
+  /** The statement fences the change in its WHERE clause. The act is refused if it changes no row, and for null. */
   readonly change: Part | null;
   readonly also?: Readonly<Record<string, Part>>;
   /** The instance's status after the act, which the error of a refusal names. Default: the status in `after`. */
@@ -104,12 +99,8 @@ interface Changed<Answer> extends Pick<Action, "detail" | "before" | "after"> {
 interface Declared<Path extends string, Given extends Fields, Answer extends Fields, Read> extends Words<Path, Given, Answer> {
   /** Reads, once per request, the rows that the functions `refused`, `plan` and `change` need. Default: no rows. */
   readonly read?: (call: Call<GivenOf<Given>>) => Promise<Read>;
-  /**
-   * Returns the reason for a refusal; null if the act would be accepted. After a refused change, the function is called again with the
-   * present state of the instance.
-   */
+  /** Returns the reason for a refusal. After a refused change, it is called again with the present state of the instance. */
   readonly refused: (call: Call<GivenOf<Given>>, read: Read) => Promise<string | null> | string | null;
-  /** Returns the consequences of the act, for a dry run. */
   readonly plan: (call: Call<GivenOf<Given>>, read: Read) => Promise<Pick<ActionPlan, "consequence" | "effects"> & Partial<ActionPlan>>;
   readonly change: (call: Change<GivenOf<Given>>, read: Read) => Promise<Changed<MoreOf<Answer>>> | Changed<MoreOf<Answer>>;
   readonly bulk?: OfMany<GivenOf<Given>>;

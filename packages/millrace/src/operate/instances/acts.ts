@@ -14,7 +14,6 @@ import { undo } from "./undo.ts";
 export const INSTANCE_ACTS = { retry, undo, cancel, pause, resume, restart, skip, signal, close, "run-again": runAgain, move, release };
 
 type Acts = typeof INSTANCE_ACTS;
-/** The name of an act on an instance, such as `retry`. */
 export type ActName = keyof Acts;
 type Given<Name extends ActName> = Acts[Name] extends InstanceAct<string, infer Of, infer _> ? GivenOf<Of> : never;
 type Answer<Name extends ActName> = Acts[Name] extends InstanceAct<string, infer _, infer Of> ? AnswerOf<Of> : never;
@@ -22,7 +21,7 @@ type Answer<Name extends ActName> = Acts[Name] extends InstanceAct<string, infer
 /** Further arguments of `signal` and `run-again`. A repeated request with the same key has no second effect. */
 type More = Pick<Asked<unknown>, "catalog" | "key">;
 
-/** Dry run of an act on an instance, which changes nothing. Errors: `instance_not_found`, and the errors of the act's route. */
+/** Dry run of an act on an instance. Errors: `instance_not_found`, and the errors of the act's route. */
 export function planAct<Name extends ActName>(
   env: EngineEnv,
   by: Operator,
@@ -34,10 +33,7 @@ export function planAct<Name extends ActName>(
   return INSTANCE_ACTS[name].plan({ env, by, given: given as never, ...more }, id);
 }
 
-/**
- * Acts on an instance. The HTTP route with the name of the act has the same effect. Errors: as `planAct`; `invalid_transition`, audited as
- * no change, if the act is refused.
- */
+/** As the HTTP route of the act. Errors: as `planAct`; `invalid_transition`, audited as no change, if the act is refused. */
 export function actOn<Name extends ActName>(
   env: EngineEnv,
   by: Operator,

@@ -16,10 +16,7 @@ function whyNotDelayed({ instance: { status, due_at } }: Call<unknown>, message:
   return "The command waits in a lane, which has its own times. Cancel the instance, then send the command under another key.";
 }
 
-/**
- * The change of the due time. The message is sent again, because the consumer ignores any copy of the message that arrives before the due
- * time.
- */
+/** The message is sent again, because the consumer ignores each copy that arrives before the due time. */
 function changed({ env, by, instance: { id, due_at } }: Call<unknown>, message: InstanceMessage, at: number | null, isRefused = false) {
   const { queue, envelope } = message;
   const isMoved = laneIn(queue) === undefined && !isRefused;
@@ -63,10 +60,6 @@ export const move = instanceAct({
   bulk: { from: ["accepted"], usual: "accepted", activity: "delayed", given: ({ run_at = "" }) => ({ run_at }), needs: "run_at" },
 });
 
-/**
- * Starts a command now that is delayed, or that waits for a slot of its workflow's `concurrency`. With `front`, a waiting command is the
- * next one to get a slot. Refused for a command that is due and does not wait.
- */
 export const release = instanceAct({
   verb: "release",
   path: "release",

@@ -53,11 +53,8 @@ export async function pastOf({ DB }: EngineEnv, { id, undo, error }: Instance): 
   return { history, left, caught, unrecorded, effect, upTo, readAt: row.read_at };
 }
 
-/**
- * The state to store for the next run, which tries these steps again. The state has the possible effects of the steps' earlier tries. The
- * failures of the step `failed` are cleared.
- */
-export function triedAnew({ unrecorded, upTo }: Past, run: number, failed: string | null, ended: string | null): string {
+/** The state to store for the next run, which tries these steps again. It has their possible effects so far, and no failure of `failed`. */
+export function storedForRetry({ unrecorded, upTo }: Past, run: number, failed: string | null, ended: string | null): string {
   const left = (label: string | null, more: object) => (label ? { [label]: { ...reopened(run, unrecorded.get(label)), ...more } } : {});
   return JSON.stringify({ ...left(ended, {}), ...left(failed, { upTo }) });
 }
@@ -67,7 +64,7 @@ export function triedAnew({ unrecorded, upTo }: Past, run: number, failed: strin
  * executed again if it had no effect, and if an earlier run reached a later effect that can be undone. Then the undo reaches the later
  * effect.
  */
-export function itsEnd({ left, effect }: Past, { error }: Instance, run: number): string {
+export function storedForUndo({ left, effect }: Past, { error }: Instance, run: number): string {
   const label = error?.step || error?.behind;
   if (!error || !label) return "{}";
   const reaches = effect === "none" && Object.values(left).some((one) => "open" in one && one.effect === "undoable");
@@ -77,10 +74,7 @@ export function itsEnd({ left, effect }: Past, { error }: Instance, run: number)
   return JSON.stringify({ [label]: reaches ? reopened(run, undefined) : { ...failure, ...known } });
 }
 
-/**
- * The failure of the former run, for the audit's `detail`, because the next run clears the failure. The result omits the messages of
- * upstreams.
- */
+/** The failure of the former run, for the audit's `detail`, without the messages of upstreams. The next run clears the failure. */
 export function failedBefore({ status, error }: Pick<Instance, "status" | "error">): { failed?: Record<string, unknown> } {
   if (status !== "errored" || error === null) return {};
   const { step, behind, code, attempts, upstream_status } = error;
@@ -108,7 +102,6 @@ export async function messageOfInstance(env: EngineEnv, id: string): Promise<Ins
   return row ?? { queue: null, envelope: "{}", waits: 0, is_stopped: 0 };
 }
 
-/** The reason for a refusal of undo and close while an effect of the instance is in doubt; null otherwise. */
 export async function whyInDoubt(env: EngineEnv, id: string): Promise<string | null> {
   const doubts = await query(env.DB, sql`SELECT 1 WHERE ${hasDoubt(id)}`);
   if (doubts.length === 0) return null;
@@ -116,8 +109,8 @@ export async function whyInDoubt(env: EngineEnv, id: string): Promise<string | n
 }
 
 /**
- * The reason for a refusal of pause, resume and restart while an instance is being restarted; null otherwise. The instance is paused while
- * its former run ends. A resume would let the former run begin another step, and the restart itself resumes the instance.
+ * The instance is paused while its former run ends. A resume would let the former run begin another step, and the restart itself resumes
+ * the instance.
  */
 export async function whyRestarting(env: EngineEnv, { id, status }: Instance): Promise<string | null> {
   if (status !== "paused") return null;
@@ -137,8 +130,8 @@ export interface SetBack {
 const CLOCKS_MS = 60_000;
 
 /**
- * Compares an instance's run on the platform with its rows. Returns undefined if every complete step has a record. The platform does not
- * know inline steps, so the loss of an inline step's record is detected only by a row that is younger than its run.
+ * Undefined if every complete step has a record. The platform does not know inline steps, so the loss of an inline step's record is
+ * detected only by a row that is younger than its run.
  */
 export async function findSetBack(env: EngineEnv, { id, workflow }: { id: string; workflow: string }): Promise<SetBack | undefined> {
   const [{ startedAt, steps }, rows] = await Promise.all([

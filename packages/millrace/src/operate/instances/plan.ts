@@ -12,7 +12,7 @@ import type { SetBack } from "./past.ts";
 
 const MEANINGS = Object.entries(PLAN_VERDICTS).map(([verdict, means]) => `\`${verdict}\`: ${means}.`);
 
-/** Result of a dry run of an act on an instance, a workflow or a queue. */
+/** Dry run of an act on an instance, a workflow or a queue. */
 export const ActionPlan = z
   .object({
     refused: z.string().nullable().meta({ description: "Why the action would be refused now; null if it would be accepted." }),
@@ -43,10 +43,7 @@ interface Verdicts {
   readonly failed: ReadonlyMap<string, PlanVerdict>;
 }
 
-/**
- * `running`: an attempt is running · `retrying`: an attempt has failed, and another attempt consequence · `held`: a pause defers the step's
- * first attempt.
- */
+/** `retrying`: an attempt has failed, and another follows · `held`: a pause defers the step's first attempt. */
 type OpenState = "running" | "retrying" | "held";
 
 export async function planEffects(

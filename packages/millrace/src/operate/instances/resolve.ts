@@ -82,10 +82,7 @@ async function standingOf(env: EngineEnv, by: Operator, key: EntryKey): Promise<
   return row;
 }
 
-/**
- * Dry run of a resolution. Returns the reason for a refusal, and `isAnswered`, which is true if the effect is already resolved. Errors:
- * `effect_not_found`.
- */
+/** Dry run of a resolution. `isAnswered`: the effect is already resolved. Errors: `effect_not_found`. */
 export async function planResolve(
   env: EngineEnv,
   by: Operator,

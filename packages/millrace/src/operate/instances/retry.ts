@@ -23,7 +23,7 @@ import { REMEMBERED_DAYS } from "../../store/kept-days.ts";
 import { forgetTold, reopenWait } from "../../store/waits.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 import { type Call, type Change, instanceAct } from "./act.ts";
-import { failedBefore, findSetBack, type Past, pastOf, triedAnew } from "./past.ts";
+import { failedBefore, findSetBack, type Past, pastOf, storedForRetry } from "./past.ts";
 import { type ActionPlan, planEffects, withLost } from "./plan.ts";
 import { undoEffects } from "./undo.ts";
 
@@ -72,43 +72,28 @@ export const retry = instanceAct({
   bulk: { from: RETRYABLE.values, usual: "errored", runs: true, consequence: doneAgain },
 });
 
-/** The state from which a retry begins the next run of an instance. `from`: the step that the operator named. */
-interface ReadRun extends Beginning {
-  readonly from: string | undefined;
-  readonly force: boolean;
-  readonly recorded: readonly Effect[];
-  readonly past: Past;
-  /** A step. No recorded effect may depend on its failure. Null if the retry needs no such check. */
-  readonly named: string | null;
-  readonly again: string | null;
-}
-
 type At = Pick<Call<unknown>, "env" | "by" | "instance">;
 
+/**
+ * Reads the state from which a retry begins the next run of an instance. `from`: the step that the operator named. `named`: a step, on
+ * whose failure the records may not depend; null if the retry needs no such check.
+ */
 export async function readRun(
   { env, by, instance }: At,
   { from, force = false }: { from?: string | undefined; force?: boolean | undefined },
-): Promise<ReadRun> {
+) {
   const [recorded, past] = await Promise.all([effectsAndFree(env, by, instance.id), pastOf(env, instance)]);
   await assertRecorded(env, instance, recorded, past, from);
   const beginning = await beginningOf(env, instance, past, from);
   // If the code threw the failure that it had caught, no effect depends on the failure, so a new try of the step repeats no effect.
   const named = force || beginning.failed === instance.error?.step ? null : beginning.failed;
-  return {
-    ...beginning,
-    from,
-    force,
-    recorded,
-    past,
-    named,
-    again: whyAgain(instance, beginning.failed, recorded),
-  };
+  return { ...beginning, from, force, recorded, past, named, again: whyAgain(instance, beginning.failed, recorded) };
 }
 
 /** The change that begins the next run of an instance. The statements `more` follow the audit row. */
 export async function nextRun(
   { env, instance, actionId, next }: Change<unknown>,
-  { from: asked, force, failed, start: from, past, named, again }: ReadRun,
+  { from: asked, force, failed, start: from, past, named, again }: Awaited<ReturnType<typeof readRun>>,
   more: Part = [],
 ) {
   const { id, status } = instance;
@@ -117,7 +102,7 @@ export async function nextRun(
   if (instance.undo === "done") await scheduler.wait(Math.max(0, Date.parse(instance.updated_at) + FRESH_MS + 100 - Date.now()));
   // An undone instance repeats every step. If an undo continues, its replay needs the failures that the code of the workflow caught.
   const ended = asked === undefined ? failed : (await beginningOf(env, instance, past, undefined)).failed;
-  const left = instance.undo === "open" ? "{}" : triedAnew(past, run, failed, ended);
+  const left = instance.undo === "open" ? "{}" : storedForRetry(past, run, failed, ended);
   const isFutile = again !== null || past.history.wentOnFrom(named) !== undefined;
   const readAt = named === null ? null : past.readAt;
   const undone = status === "terminated" && { undone: true, ...(instance.undo === null && { stopped: true }) };
@@ -153,7 +138,7 @@ const BEHIND = ". Later steps run too; the code determines which.";
 const FIRST_TIME = " Answers to questions and received events of the first run are used again: no question is asked twice.";
 
 interface Run {
-  /** The effects that are recorded, if the run has ended. Default: reads them, and the open steps on the platform. */
+  /** The recorded effects of a run that has ended. Default: reads them, and the open steps on the platform. */
   readonly recorded?: readonly Effect[];
   /** Steps whose failure is cleared. */
   readonly anew?: readonly (string | null | undefined)[];
@@ -186,34 +171,31 @@ export async function planRun(
   return isListed ? effects : [...effects, { step: start, item: "", verdict: runs }];
 }
 
-type RetryVerdict = Extract<PlanVerdict, "kept" | "runs" | "caught" | "in_doubt" | "needs_output">;
-
 /**
  * The result of the next run for an effect. `caught` contains the labels of steps that report their failure again. A claimed `once` effect
  * was running when its run ended, so the next attempt marks the effect as in doubt.
  */
-function retryVerdictOn(effect: Effect, caught: ReadonlySet<string>): RetryVerdict {
+function retryVerdictOn(effect: Effect, caught: ReadonlySet<string>): PlanVerdict {
   const { state, class: effectClass, step, item } = effect;
   if (isOutputLost(effect)) return "needs_output";
   if ((state === "failed" || state === "claimed") && caught.has(labelOf(step, item))) return "caught";
-  return state === "claimed" && DOUBTED.has(effectClass) ? "in_doubt" : (VERDICTS[state] ?? "runs");
+  if (state === "in_doubt" || (state === "claimed" && DOUBTED.has(effectClass))) return "in_doubt";
+  return state === "done" || state === "confirmed" ? "kept" : "runs";
 }
 
 function isOutputLost({ state, output, output_ref, error }: Effect): boolean {
   return state === "done" && output === null && output_ref === null && error !== null;
 }
 
-const OUTPUT_LOST: ReadonlySet<string | undefined> = new Set(["output_not_serializable", "output_too_large"]);
+const OUTPUT_LOST: readonly string[] = ["output_not_serializable", "output_too_large"];
 
-/** The reason to refuse a retry that would fail again because the output of an effect is missing; null for other retries. */
+/** The run would fail again because the output of an effect is missing. */
 function whyAgain({ status, error }: Instance, failed: string | null, effects: readonly Effect[]): string | null {
-  if (status !== "errored" || failed === null || failed !== error?.step || !OUTPUT_LOST.has(error.code)) return null;
+  if (status !== "errored" || failed === null || failed !== error?.step || !OUTPUT_LOST.includes(error.code)) return null;
   const lost = effects.find((effect) => isOutputLost(effect) && labelOf(effect.step, effect.item) === failed);
   if (!lost) return null;
   return `"${failed}" happened, but its output could not be stored, so the run would fail again for the same reason. Confirm its output (POST /v1/effects/${lost.key}/confirm), then retry.`;
 }
-
-const VERDICTS: Record<string, RetryVerdict> = { done: "kept", confirmed: "kept", in_doubt: "in_doubt" };
 
 async function whyRefused(env: EngineEnv, instance: Instance, named: string | null): Promise<string | null> {
   const { status } = instance;
@@ -253,26 +235,16 @@ async function doneAgain({ env, by }: BulkCall, members: Statement): Promise<str
   return `Undone instances among these: ${undone}. Each starts from the beginning and repeats the effects that were undone. Answers and events of the first run are used again: no question is asked twice.`;
 }
 
-const MAX_NAMES_CHARACTERS = 1000;
-
-interface Beginning {
-  /** The named step, or the step that ended the run. The failure of this step is cleared. */
-  readonly failed: string | null;
-  /** The step from which the platform restarts the run; null for a restart from the beginning. */
-  readonly start: string | null;
-  /** True if `start` is null because the platform has removed the run. */
-  readonly isForgotten: boolean;
-}
-
 /**
- * Finds the step from which a retry starts. An undone instance starts from the beginning, because the platform has cached the results of
- * undone steps. If an operator replaced an output since the run ended, the retry starts from that effect, because the platform has cached
- * the output before the replacement.
+ * Finds the step from which a retry starts (`start`), null for the beginning. An undone instance starts from the beginning, because the
+ * platform has cached the results of undone steps. If an operator replaced an output since the run ended, the retry starts from that
+ * effect, because the platform has cached the output before the replacement. `failed`: the named step, or the step that ended the run; its
+ * failure is cleared. `isForgotten`: the platform has removed the run, so `start` is null.
  */
-export async function beginningOf(env: EngineEnv, instance: Instance, past: Past, from: string | undefined): Promise<Beginning> {
+export async function beginningOf(env: EngineEnv, instance: Instance, past: Past, from: string | undefined) {
   if (instance.undo === "done") return { failed: null, start: null, isForgotten: false };
   const failed = from ?? (instance.error?.step || lastFailed(instance, past));
-  const [mended] = await query<{ step: string; item: string }>(
+  const [replaced] = await query<{ step: string; item: string }>(
     env.DB,
     sql`
       SELECT step, item FROM millrace_inbox
@@ -280,35 +252,24 @@ export async function beginningOf(env: EngineEnv, instance: Instance, past: Past
         AND updated_at >= ${Date.parse(instance.updated_at)}
       ORDER BY position LIMIT 1`,
   );
-  const start = from === undefined && mended ? labelOf(mended.step, mended.item) : failed;
+  const start = from === undefined && replaced ? labelOf(replaced.step, replaced.item) : failed;
   const isForgotten = start !== null && (await isForgottenBy(env, instance));
   return { failed, start: isForgotten ? null : start, isForgotten };
 }
 
-/**
- * True if the platform has deleted the run. For a run that failed more than 30 days ago, the result is true without a call. If the platform
- * does not answer, the result is false.
- */
+/** True without a call for a run that failed more than 30 days ago. False if the platform does not answer. */
 async function isForgottenBy(env: EngineEnv, { id, workflow, undo_action, updated_at }: Instance): Promise<boolean> {
-  if (Date.now() - Date.parse(updated_at) > REMEMBERED_DAYS * DAY_MS) return true;
+  if (Date.now() - Date.parse(updated_at) > REMEMBERED_DAYS * 86_400_000) return true;
   return (await askPlatform(env, workflow, platformId(id, undo_action))).status === "unknown";
 }
 
-const DAY_MS = 86_400_000;
-
-/**
- * The step that failed last before the code threw an error of its own. Returns null if a recorded effect depends on the failure of this
- * step.
- */
+/** The step that failed last before the code threw an error of its own; null if a recorded effect depends on this failure. */
 function lastFailed({ error }: Instance, { history }: Past): string | null {
   const behind = error?.behind;
   return behind === undefined || history.wentOnFrom(behind) !== undefined ? null : behind;
 }
 
-/**
- * Checks that a step has a record, because the platform would start an unknown step from the beginning. Errors: `invalid_payload`, with the
- * known names, for a step without a record.
- */
+/** The platform would start a step without a record from the beginning. Errors: `invalid_payload`, with the known names. */
 async function assertRecorded(
   env: EngineEnv,
   instance: Instance,
@@ -324,7 +285,7 @@ async function assertRecorded(
   const { steps, truncated } = await wholeHistoryOf(env, instance);
   const names = [...new Set([...steps.map(codeLabelOf), ...own])];
   if (truncated || names.includes(from)) return;
-  const known = shortened(names.map((name) => `"${name}"`).join(", ") || "none", MAX_NAMES_CHARACTERS);
+  const known = shortened(names.map((name) => `"${name}"`).join(", ") || "none", 1000);
   throw new MillraceError(
     "invalid_payload",
     `The instance has recorded no step "${shortened(from, 100)}" to start from. It has: ${known}.`,
@@ -332,7 +293,7 @@ async function assertRecorded(
   );
 }
 
-/** A sentence about the last output that an operator gave and that a retry keeps; null without such an output. */
+/** About the last output that an operator gave and that a retry keeps. */
 function noteOnGiven(effects: readonly Effect[]): string | null {
   const effect = effects.findLast(({ given, undo }) => given && undo !== "undo_step");
   if (effect === undefined) return null;

@@ -101,14 +101,11 @@ export const runAgain = instanceAct({
 interface Original {
   readonly workflow: AnyWorkflow;
   readonly draft: Draft;
-  /** The queue of the instance's message; null for an instance that an event started. */
+  /** Null for an instance that an event started. */
   readonly queue: string | null;
 }
 
-/**
- * The message of an instance, read with the present deployment's definitions. For an instance that cannot run again, the result is the
- * reason.
- */
+/** The message of an instance, read with the present definitions; the reason for an instance that cannot run again. */
 async function readOriginal({ env, catalog, instance }: Call<unknown>): Promise<Original | { readonly why: string }> {
   assertDeclared(catalog !== undefined, 'Pass the catalog to run an instance again: actOn(env, by, "run-again", id, given, { catalog }).');
   const workflow = catalog.workflows.find(({ name }) => name === instance.workflow);

@@ -19,10 +19,7 @@ import { assignSent, selectOpenWaits, selectTaker } from "../../store/waits.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { instanceAct } from "./act.ts";
 
-/**
- * Errors: `unknown_message_type` for an event without a signal route; `invalid_payload`, also for a subject that differs from the awaited
- * subject; `idempotency_key_reused`.
- */
+/** Errors: `unknown_message_type` without a signal route; `invalid_payload`, also for another subject; `idempotency_key_reused`. */
 export const signal = instanceAct({
   verb: "signal",
   path: "signals/{type}",
@@ -114,10 +111,7 @@ function read({ type, payload: said }: { type: string; payload?: unknown }, cata
   return { definition, payload, subject: definition.subject(payload) };
 }
 
-/**
- * The step that waits for an event of this type and subject; null if no step waits for such an event now. Errors: `invalid_payload` for an
- * event with another subject.
- */
+/** The step that waits for the event; null if none does now. Errors: `invalid_payload` for an event with another subject. */
 async function takerOf(env: EngineEnv, { id }: Instance, { definition, subject }: Read): Promise<string | null> {
   const waits = await query<{ name: string; subject: string }>(env.DB, selectOpenWaits(id, definition.type));
   const taker = waits.find((wait) => wait.subject === subject);

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import type { EngineEnv } from "../../contract/bindings.ts";
-import { digest } from "../../contract/ids.ts";
+import { digest, type EntryKey } from "../../contract/ids.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
 import type { Statement } from "../../contract/sql.ts";
 import { CHILD_PREFIX, codeLabelOf, labelOf, UNDO_PREFIX } from "../../contract/step-names.ts";
@@ -47,9 +47,12 @@ export const skip = instanceAct({
   maxBytes: INTAKE_LIMITS.maxBytes,
   async read({ env, by, instance, given: { step, item = "", output } }) {
     const recorded = await effectsAndFree(env, by, instance.id);
+    const last = newestOf(recorded, step, item);
+    const key = { instanceId: instance.id, step, item, generation: last?.generation ?? 1 };
+    const named: Named = { step, item, output, label: labelOf(step, item), last, key };
     const decide = instance.undo === "open" ? inUndo : inRun;
     const notFailed = whyNotFailed(instance);
-    const decision = notFailed === null ? await decide(env, instance, recorded, { step, item, output }) : { refused: notFailed };
+    const decision = notFailed === null ? await decide(env, instance, named, recorded) : { refused: notFailed };
     return { recorded, decision };
   },
   refused({ instance, given }, { decision }) {
@@ -83,7 +86,6 @@ export const skip = instanceAct({
   },
 });
 
-/** The operator's decision on a failed step, or the reason for a refusal. */
 type Decision = Skip | { readonly refused: string };
 
 interface Skip {
@@ -96,10 +98,14 @@ interface Skip {
   readonly write: (given: PackedOutput, actionId: string) => Statement;
 }
 
-interface Asked {
+/** The step that the operator names. `last` is its newest entry, `key` the key of the entry that a skip writes. */
+interface Named {
   readonly step: string;
   readonly item: string;
-  readonly output?: unknown;
+  readonly output: unknown;
+  readonly label: string;
+  readonly last: Effect | undefined;
+  readonly key: EntryKey;
 }
 
 const FOLLOWS =
@@ -107,10 +113,8 @@ const FOLLOWS =
 
 const IS_MISSING = "is missing: give the output that the later code receives; null for a step without output";
 
-async function inRun(env: EngineEnv, instance: Instance, recorded: readonly Effect[], { step, item }: Asked): Promise<Decision> {
+async function inRun(env: EngineEnv, instance: Instance, { step, item, label, last, key }: Named): Promise<Decision> {
   const { id, error } = instance;
-  const label = labelOf(step, item);
-  const last = newestOf(recorded, step, item);
   const settled = whyAnswered(last, label);
   if (settled !== null) return { refused: settled };
   if ((await query(env.DB, selectAwaited(id, label))).length > 0) {
@@ -128,7 +132,6 @@ async function inRun(env: EngineEnv, instance: Instance, recorded: readonly Effe
     const names = [...new Set([error?.step, ...failed])].filter(Boolean).join(", ") || "code between steps";
     if (!failed.includes(label)) return { refused: `The instance did not fail at "${label}". It failed at: ${names}.` };
   }
-  const key = { instanceId: id, step, item, generation: last?.generation ?? 1 };
   return { about: { step, item }, consequence: FOLLOWS, takesOutput: true, write: (given, actionId) => skipEntry(key, given, actionId) };
 }
 
@@ -143,16 +146,14 @@ function whyNotFailed({ id, status }: Instance): string | null {
  * For an effect with an unknown outcome, the decision is that the undo ignores the effect. For a step without a record, such as a read, the
  * decision is the step's output. For any other step, the result contains the reason for a refusal.
  */
-async function inUndo(env: EngineEnv, instance: Instance, recorded: readonly Effect[], { step, item, output }: Asked): Promise<Decision> {
+async function inUndo(env: EngineEnv, instance: Instance, named: Named, recorded: readonly Effect[]): Promise<Decision> {
   const { id, undo_action, error } = instance;
-  const label = labelOf(step, item);
+  const { step, item, output, label, last, key } = named;
   if (label !== error?.step) {
     return {
       refused: `The undo did not fail at "${label}". It failed at: ${error?.step || "code between steps (fix it with a deployment)"}.`,
     };
   }
-  const last = newestOf(recorded, step, item);
-  const key = { instanceId: id, step, item, generation: last?.generation ?? 1 };
   if (step.startsWith(UNDO_PREFIX)) {
     // An entry that an earlier undo completed belongs to the earlier undo.
     const isOver = last?.state === "done" && last.error === null;
@@ -184,10 +185,7 @@ async function inUndo(env: EngineEnv, instance: Instance, recorded: readonly Eff
   return { about, consequence: ANSWERED, takesOutput: true, write: (given, actionId) => skipEntry(key, given, actionId) };
 }
 
-/**
- * Finds the newest generation of a step. The recorded effects of an undo have a different order, so the last generation in this order may
- * be older than others.
- */
+/** The recorded effects of an undo have a different order, so the last may be older than others. */
 function newestOf(recorded: readonly Effect[], step: string, item: string, state?: Effect["state"]): Effect | undefined {
   return recorded
     .filter((one) => one.step === step && one.item === item && (state === undefined || one.state === state))
@@ -203,7 +201,7 @@ const leftAlone = (label: string) =>
 
 const ANSWERED = "The given output replaces the output of the step, also in later runs, and the step is not undone. The undo continues.";
 
-/** The reason for a refusal to skip a step that has an outcome or is in doubt; null for other steps. */
+/** The reason for a refusal to skip a step that has an outcome or is in doubt. */
 function whyAnswered(entry: Effect | undefined, label: string): string | null {
   if (entry?.state === "done" && entry.error !== null && entry.output === null) {
     return `"${label}" happened, but its output could not be stored: confirm its output (POST /v1/effects/${entry.key}/confirm), then retry.`;

@@ -14,7 +14,7 @@ import { ENDED, GOING_ON, REFUSED, RETRYABLE, UNDER_WAY, UNSEEN } from "../../st
 import { beginCancel, beginRestart, markClosed, markPaused, markResumed, markStopped } from "../../store/instances/stop.ts";
 import { forgetTold } from "../../store/waits.ts";
 import { instanceAct } from "./act.ts";
-import { failedBefore, findSetBack, messageOfInstance, pastOf, triedAnew, whyInDoubt, whyRestarting } from "./past.ts";
+import { failedBefore, findSetBack, messageOfInstance, pastOf, storedForRetry, whyInDoubt, whyRestarting } from "./past.ts";
 import { type ActionPlan, planEffects, withLost } from "./plan.ts";
 import { beginningOf, planRun } from "./retry.ts";
 import { type UndoVerdict, undoEffects, undoVerdictOn, VERDICT_ON } from "./undo.ts";
@@ -126,15 +126,11 @@ export const pause = instanceAct({
 const PAUSED =
   "Running attempts are recorded. Then no step starts until the instance is resumed. If the running step is the last one, the instance ends. Sleeps and waits continue to count down. Events and answers that arrive are kept until the resume.";
 
-/** True for a command before its due time. */
 function isDelayed({ due_at }: Instance): boolean {
   return due_at !== null && Date.parse(due_at) > Date.now();
 }
 
-/**
- * The reason for a refusal of a pause before the start; null for any other instance. Such an instance waits in a lane, for a slot of its
- * workflow's `concurrency`, or for the resume of its workflow or queue. A pause and a resume would start it all the same.
- */
+/** The instance waits in a lane, for a slot, or for the resume of its workflow or queue, which would start it although it is paused. */
 async function whyNoPause(env: EngineEnv, { id, workflow, status }: Instance): Promise<string | null> {
   if (!UNSEEN.has(status)) return null;
   const { queue, waits, is_stopped } = await messageOfInstance(env, id);
@@ -202,7 +198,7 @@ export const restart = instanceAct({
     const { run } = next;
     const past = await pastOf(env, instance);
     const { failed } = await beginningOf(env, instance, past, undefined);
-    const left = triedAnew(past, run, null, failed);
+    const left = storedForRetry(past, run, null, failed);
     return {
       change: notBegun === null ? beginRestart({ ...next, left }) : null,
       also: { told: forgetTold(id, actionId), doubts: leaveDoubts(id, actionId) },
@@ -219,10 +215,7 @@ const RESUMES = "The pause ends. ";
 const EXECUTES =
   "The code is executed from the beginning. Recorded effects are kept, reads are repeated, and later steps run; the code determines which.";
 
-/**
- * The reason for a refusal of an instance that the platform has not created; null for any other instance. A restart would start the
- * instance before its due time, its turn in a lane, its slot or the resume of its workflow.
- */
+/** A restart would start the instance before its due time, its turn in a lane, its slot or the resume of its workflow. */
 async function whyNoRestart(env: EngineEnv, { id, workflow, status }: Instance): Promise<string | null> {
   if (!UNSEEN.has(status)) return null;
   const { instance, status: known } = await askPlatform(env, workflow, id);

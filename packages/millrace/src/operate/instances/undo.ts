@@ -12,7 +12,7 @@ import { DOUBTED } from "../../store/inbox/classes.ts";
 import { beginUndo, hasToTakeBack } from "../../store/instances/run.ts";
 import { ENDED } from "../../store/instances/status.ts";
 import { instanceAct } from "./act.ts";
-import { failedBefore, itsEnd, pastOf, whyInDoubt } from "./past.ts";
+import { failedBefore, pastOf, storedForUndo, whyInDoubt } from "./past.ts";
 import type { ActionPlan } from "./plan.ts";
 
 export const undo = instanceAct({
@@ -37,16 +37,14 @@ export const undo = instanceAct({
     );
     if (something) return null;
     const effects = await undoEffects(env, by, instance);
-    const unknown = effects.filter(({ verdict }) => verdict === "unknown");
-    const said = "The instance has no recorded effect that can be undone.";
     const stays = effects.some(({ verdict }) => verdict === "stays") ? HAD_NO_UNDO : "";
-    return `${said}${stays}${unknown.length > 0 ? mayStand(unknown) : ""}`;
+    return `The instance has no recorded effect that can be undone.${stays}${unknownAmong(effects)}`;
   },
   plan: async ({ env, by, instance }) => ({ consequence: FOLLOWS, effects: await undoEffects(env, by, instance) }),
   async change({ env, instance, actionId, next }) {
     const { status } = instance;
     const { run } = next;
-    const left = itsEnd(await pastOf(env, instance), instance, run);
+    const left = storedForUndo(await pastOf(env, instance), instance, run);
     return {
       change: beginUndo({ ...next, left }, actionId),
       detail: { run, ...(status === "terminated" && instance.undo === null && { stopped: true }), ...failedBefore(instance) },
@@ -60,7 +58,6 @@ export const undo = instanceAct({
 const FOLLOWS =
   "Effects with an undo handler are undone in reverse order. Then the instance is terminated. A retry afterwards repeats them.";
 
-/** The verdicts of an undo (see `PLAN_VERDICTS`). */
 export type UndoVerdict = Extract<PlanVerdict, "undone" | "stays" | "asked" | "repeated" | "nothing" | "in_doubt" | "unknown">;
 
 /** The verdict for each effect, in undo order. After a failed undo, the result contains only effects that are not undone yet. */
@@ -105,10 +102,7 @@ export async function undoEffects(
 
 export const VERDICT_ON = { refused: "nothing", unknown: "unknown", undoable: "repeated" } as const;
 
-/**
- * The new status of an effect that an undo executes once more: since then an operator has skipped the effect, or the upstream has refused
- * the effect.
- */
+/** Since the undo, an operator has skipped the effect, or the upstream has refused it. */
 function sinceUndo(instance: Instance, last: Effect | undefined): Unrecorded {
   if (last !== undefined) return "unknown";
   return instance.undo === "done" ? "refused" : "undoable";
@@ -127,7 +121,9 @@ export function undoVerdictOn({ state, class: effectClass, undo }: Effect): Undo
 const HAD_NO_UNDO =
   " Its effects had no undo handlers when they ran. A handler that was deployed later applies to later effects only: undo these effects by hand.";
 
-function mayStand(unknown: ActionPlan["effects"]): string {
+function unknownAmong(effects: ActionPlan["effects"]): string {
+  const unknown = effects.filter(({ verdict }) => verdict === "unknown");
+  if (unknown.length === 0) return "";
   const labels = shortened(unknown.map(({ step, item }) => `"${labelOf(step, item)}"`).join(", "), 500);
   return ` These effects have no record and may have happened: ${labels}. Check the upstream and undo them there by hand.`;
 }

@@ -34,8 +34,8 @@ export interface Resender {
 export type ReadableLetter = Pick<FullDeadLetter, "queue" | "reason" | "body">;
 
 /**
- * Reads a dead letter's message, or its correction, like a new message, and refuses an invalid replay. Errors: `forbidden` for a correction
- * outside the token's scopes; and the errors of an invalid message.
+ * Reads a dead letter's message, or its correction, like a new message. Errors: those of an invalid message; `forbidden` for a correction
+ * outside the token's scopes.
  */
 export async function readAgain(
   env: EngineEnv,
@@ -94,10 +94,7 @@ function assertSameIdentity(catalog: Catalog, tenantId: string, letter: Readable
   if (letter.reason === "idempotency_key_reused" && mayBeKeyOf(catalog, envelope)) throw keyReused(envelope);
 }
 
-/**
- * True if the error may be about the message's key. For an event that no wait receives, the error may be about a key that a route's code
- * has derived.
- */
+/** True if the error may be about the message's key, and not about a key that a route's code has derived from an event. */
 function mayBeKeyOf(catalog: Catalog, { kind, message_type }: Envelope): boolean {
   return kind === "command" || catalog.subscribers(message_type).targets.some((target) => target.do === "signal");
 }
@@ -122,9 +119,7 @@ function assertCorrection(letter: ReadableLetter, { definition, envelope }: Read
   }
 }
 
-/**
- * True if a correction may change the field: an unknown type, a kind that does not fit the type, and every field of an unreadable message.
- */
+/** True if a correction may change the field: an unknown type, a kind that does not fit the type, each field of an unreadable message. */
 function isMistake(catalog: Catalog, letter: ReadableLetter, field: string): boolean {
   const type = nameIn(letter.body, "message_type");
   const kinds = type === undefined ? [] : catalog.kindsOf(type);
@@ -132,10 +127,7 @@ function isMistake(catalog: Catalog, letter: ReadableLetter, field: string): boo
   return field === "kind" && kinds.length > 0 && !kinds.some((kind) => kind === nameIn(letter.body, "kind"));
 }
 
-/**
- * Checks that a replay may use its key. The key must be free, or belong to this dead letter or to an equal message. Errors:
- * `idempotency_key_reused` if another message has the key.
- */
+/** The key must be free, or belong to this dead letter or to an equal message. Errors: `idempotency_key_reused`. */
 async function assertKeyIsFree(env: EngineEnv, catalog: Catalog, command: Acceptance, before: string | null): Promise<void> {
   const [row] = await query<{ fingerprint: string; status: string }>(env.DB, selectKnown([command.id]));
   if (row === undefined || isSamePayload(row.fingerprint, command.fingerprint) || row.fingerprint === before) return;
@@ -144,17 +136,14 @@ async function assertKeyIsFree(env: EngineEnv, catalog: Catalog, command: Accept
   if (!(await sameWork(env, catalog, [command])).has(command)) throw keyReused(command.envelope);
 }
 
-/** Checks the keys of the instances that an event starts. Errors: `idempotency_key_reused` if another message has such a key. */
+/** Errors: `idempotency_key_reused` if another message has the key of an instance that the event starts. */
 async function assertMayStart(env: EngineEnv, catalog: Catalog, event: Envelope): Promise<void> {
   for (const target of catalog.subscribers(event.message_type).targets) {
     if (target.do === "start") await assertKeyIsFree(env, catalog, acceptance(target.workflow, event, null), null);
   }
 }
 
-/**
- * Reads and validates the payload of a replayed message. Errors: `invalid_envelope` for a reference to a payload that R2 does not contain;
- * `invalid_payload`.
- */
+/** Errors: `invalid_envelope` for a reference to a payload that R2 does not contain; `invalid_payload`. */
 async function payloadOf(env: EngineEnv, { definition, envelope, payload }: ReadLetter): Promise<unknown> {
   if (envelope.payload_ref === undefined) return payload;
   return unpackPayload(env.PAYLOADS, definition, envelope).catch((error) => {
@@ -165,9 +154,8 @@ async function payloadOf(env: EngineEnv, { definition, envelope, payload }: Read
 }
 
 /**
- * Refuses an event if its routes would derive an invalid command from its payload (`send`), because the event would only become a dead
- * letter again. Commands that depend on a route's code or lookup are not checked. Errors: `invalid_payload`, with the issues of the
- * command's payload.
+ * Refuses an event if its routes would derive an invalid command from its payload, because it would become a dead letter again. Commands
+ * that depend on a route's code or lookup are not checked. Errors: `invalid_payload`, with the issues of the command's payload.
  */
 function assertRoutesTake(catalog: Catalog, type: string, payload: unknown): void {
   for (const target of catalog.subscribers(type).targets) {

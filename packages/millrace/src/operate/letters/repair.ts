@@ -29,7 +29,8 @@ async function repairLetters(intake: Intake, letters: readonly DeadLetter[]): Pr
   const untried = new Set((await query(intake.env.DB, selectUnrepaired(letters.map(({ id }) => id)))).map(({ id }) => id));
   for (const letter of letters) {
     const message: unknown = JSON.parse(letter.body);
-    if (!untried.delete(letter.id) || letter.tenantId === null || textField(message, "replay") !== null || !isRecord(message)) continue;
+    if (!untried.delete(letter.id) || letter.tenantId === null || textField(message, "replay") !== null) continue;
+    if (!isNode(message) || Array.isArray(message)) continue;
     const found = fitting(repairs, letter, message);
     if (found !== undefined) await tryRepair(intake, { ...letter, tenantId: letter.tenantId }, message, found);
   }
@@ -56,48 +57,41 @@ async function tryRepair(
   { repair, ...found }: Found,
 ): Promise<void> {
   const { id, tenantId, queue, reason } = letter;
-  const tried = (outcome: TriedRepair["outcome"], changed: readonly string[], error: unknown): TriedRepair => {
-    const said = outcome === "sent" ? null : beginning(messageOf(error), MAX_ERROR_CHARACTERS);
-    return { name: repair.name, outcome, at: Date.now(), changed, error: said };
+  const { name } = repair;
+  const report = (outcome: TriedRepair["outcome"]) => {
+    count(env, "dead_letter_repairs_total", { queue: consumer.queue.name, repair: name, outcome });
+    logLine(outcome === "sent" ? "info" : "warn", { log: "repair", queue, dead_letter: id, repair: name, outcome });
   };
-  const report = (level: "info" | "warn", outcome: TriedRepair["outcome"]) => {
-    count(env, "dead_letter_repairs_total", { queue: consumer.queue.name, repair: repair.name, outcome });
-    logLine(level, { log: "repair", queue, dead_letter: id, repair: repair.name, outcome });
-  };
-  const leave = async (what: TriedRepair) => {
-    if ((await query(env.DB, noteRepair(id, what))).length > 0) report("warn", what.outcome);
+  let changed: readonly string[] = [];
+  const leave = async (outcome: "failed" | "refused", error: unknown) => {
+    const tried = { name, outcome, at: Date.now(), changed, error: beginning(messageOf(error), MAX_ERROR_CHARACTERS) };
+    if ((await query(env.DB, noteRepair(id, tried))).length > 0) report(outcome);
   };
 
   let repaired: unknown;
-  let changed: string[];
   try {
     if ("threw" in found) throw found.threw;
     repaired = plainJson(repair.fix(structuredClone(message)));
     changed = changedPaths(message, repaired);
   } catch (error) {
-    return leave(tried("failed", [], error));
+    return leave("failed", error);
   }
   let read: Awaited<ReturnType<typeof readAgain>>;
   try {
     read = await readAgain(env, catalog, { tenantId, scopes: null }, { queue, reason, body: message }, repaired);
   } catch (error) {
     if (isSimulatedDeath(error) || codeOf(error) === undefined || codeOf(error) === "unavailable") throw error;
-    return leave(tried("refused", changed, error));
+    return leave("refused", error);
   }
   // Sent like a replay: one batch writes the dead letter, the audit row and the message. After a crash, the keeper sends the message.
-  const detail = { repair: repair.name, changed };
-  const instanceId = read.command?.id ?? null;
-  const action = { id: crypto.randomUUID(), verb: "repair", target: id, instanceId, reason: `Repair ${repair.name}`, detail };
-  const change = repairLetter(id, tried("sent", changed, null));
+  const [detail, instanceId] = [{ repair: name, changed }, read.command?.id ?? null];
+  const action = { id: crypto.randomUUID(), verb: "repair", target: id, instanceId, reason: `Repair ${name}`, detail };
+  const change = repairLetter(id, { name, outcome: "sent", at: Date.now(), changed, error: null });
   const { isApplied, status, outgoing } = await putBack(env, { tenantId, actor: ENGINE }, action, change, read);
   if (!isApplied) return;
-  report("info", "sent");
+  report("sent");
   await crashPoint("Q12 repaired, not sent");
   if (status === "accepted") await relay(env, [outgoing]);
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function plainJson(value: unknown): unknown {
@@ -121,10 +115,7 @@ function isNode(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null;
 }
 
-/**
- * The `queue` handler of a Worker. Each batch is handled by the consumer of its queue in the catalog. Dead letters are stored, and a dead
- * letter that matches a repair is repaired. A batch of an unknown queue is logged and retried.
- */
+/** The `queue` handler of a Worker, which also repairs new dead letters. A batch of an unknown queue is logged and retried. */
 export function dispatch(catalog: Catalog): Dispatch {
   return dispatchTo(catalog, repairLetters);
 }

@@ -56,31 +56,27 @@ export async function replayDeadLetter(
 ): Promise<Replayed> {
   const letter = await getDeadLetter(env, by, id);
   const body = correctionOf(catalog, letter, correction);
+  const read = letter.state === "open" ? await readLetter(env, catalog, by, letter, body) : undefined;
+  const instance_id = read === undefined ? letter.instance_id : "pulled" in read ? null : (read.command?.id ?? null);
   const states = { before: { state: "open" }, after: { state: "replayed" } };
-  const action: Action = { id: actionIdOf(by), verb: "replay", target: id, instanceId: null, reason, ...states };
+  const action: Action = { id: actionIdOf(by), verb: "replay", target: id, instanceId: instance_id, reason, ...states };
   const change = settleLetter(id, "replayed");
-  const answer = { action_id: action.id, instance_id: null };
-  if (letter.state !== "open") {
-    const { instance_id, state } = letter;
-    await act(env, by, { ...action, instanceId: instance_id }, { change });
-    return { ...answer, instance_id, sent: false, why: `The dead letter is already ${state}.` };
+  const answer = (sent: boolean, why: string) => ({ action_id: action.id, instance_id, sent, why });
+  if (read === undefined) {
+    await act(env, by, action, { change });
+    return answer(false, `The dead letter is already ${letter.state}.`);
   }
-  const read = await readLetter(env, catalog, by, letter, body);
   if ("pulled" in read) {
     await sendToPull(env, by, letter, read.pulled);
     const { isApplied: sent } = await act(env, by, action, { change });
-    return { ...answer, sent, why: sent ? SENT : "Another action settled the dead letter at the same time." };
+    return answer(sent, sent ? SENT : "Another action settled the dead letter at the same time.");
   }
-  const instance_id = read.command?.id ?? null;
-  const edited = { ...action, instanceId: instance_id, detail: { edited: body !== undefined } };
+  const edited = { ...action, detail: { edited: body !== undefined } };
   const { isApplied, status, outgoing } = await putBack(env, by, edited, change, read);
-  if (!isApplied) {
-    const why = "Another action replayed or skipped the dead letter at the same time: nothing was sent.";
-    return { ...answer, instance_id, sent: false, why };
-  }
-  const sent = status === "accepted";
-  if (sent) await relay(env, [outgoing]);
-  return { ...answer, instance_id, sent, why: sent ? SENT : `The instance of the command is already ${status}: nothing was sent.` };
+  if (!isApplied) return answer(false, "Another action replayed or skipped the dead letter at the same time: nothing was sent.");
+  if (status !== "accepted") return answer(false, `The instance of the command is already ${status}: nothing was sent.`);
+  await relay(env, [outgoing]);
+  return answer(true, SENT);
 }
 
 const SENT = "The message is on its queue again.";
@@ -96,10 +92,7 @@ async function sendToPull(env: EngineEnv & PullEnv, by: Operator, { id, body }: 
   await pullQueueOf(env, { name: queue }, by.tenantId).send(message, { contentType, idempotencyKey: `dead-letter/${id}` });
 }
 
-/**
- * The message of an open dead letter, or its pull queue. A message of a pull queue cannot be corrected, because the deployment's own code
- * produced the message. Errors: the errors of an invalid message; `forbidden`.
- */
+/** The message of an open dead letter, or its pull queue, whose messages cannot be corrected. Errors: as `readAgain`. */
 async function readLetter(
   env: EngineEnv,
   catalog: Catalog,
@@ -142,7 +135,6 @@ export async function putBack(
   return { isApplied, status, outgoing };
 }
 
-/** The row of a replay's dry run, except the field `refused`. */
 export const ReplayPlanRow = z.object({
   outcome: z.enum(["starts", "duplicate", "follows", "sent", "refused", "settled"]).meta({
     description:
@@ -167,14 +159,10 @@ export const ReplayPlanRow = z.object({
 });
 
 export interface ReplayPlan extends z.infer<typeof ReplayPlanRow> {
-  /** The error of a refused replay; null otherwise. */
   readonly refused: MillraceError | null;
 }
 
-/**
- * Dry run of a replay with the current catalog, and with the corrected body if the request contains a correction. Errors:
- * `dead_letter_not_found`; `unavailable` if the state cannot be read.
- */
+/** Dry run of a replay with the current catalog. Errors: `dead_letter_not_found`; `unavailable` if the state cannot be read. */
 export async function planReplay(
   env: EngineEnv,
   catalog: Catalog,
@@ -239,17 +227,12 @@ async function holderOf(env: EngineEnv, id: string | undefined): Promise<ReplayP
   return row ? { id: row.id, status: row.status } : null;
 }
 
-/**
- * The payload of an operator's correction, in which each redacted field has the value from the stored payload. Errors: `invalid_payload`.
- */
+/** An operator's correction of a payload, in which each redacted field has the stored value. Errors: `invalid_payload`. */
 export function payloadAsStored(catalog: Catalog, of: Typed, edited: unknown, stored: unknown): unknown {
   return asStored(edited, redactionOf(catalog).payload(of, stored), stored);
 }
 
-/**
- * Replaces `[redacted]` in an edited value by the stored value. Errors: `invalid_payload` for `[redacted]` in a field that was not
- * redacted.
- */
+/** Errors: `invalid_payload` for `[redacted]` in a field that was not redacted. */
 function asStored(edited: unknown, shown: unknown, stored: unknown): unknown {
   const whole = restored(edited, shown, stored);
   if (shown === stored || !saysRedacted(whole)) return whole;
@@ -291,10 +274,7 @@ export async function skipDeadLetter(env: EngineEnv, catalog: Catalog, by: DeadL
   return { action_id: actionId, skipped };
 }
 
-/**
- * Escalates an open dead letter. The alert channels are notified once, and the dead letter stays open. A repeated escalation changes
- * nothing, and is audited as no change. Errors: `dead_letter_not_found`.
- */
+/** Notifies the alert channels once. The dead letter stays open. A repeat is audited as no change. Errors: `dead_letter_not_found`. */
 export async function escalateDeadLetter(env: EngineEnv, by: DeadLetterReader, id: string, note: string) {
   const { instance_id: instanceId } = await getDeadLetter(env, by, id);
   const changed = { before: { escalated: false }, after: { escalated: true } };
