@@ -3,7 +3,7 @@ import type { EngineApi } from "../../src/http/engine-routes.ts";
 import { ApiRefusal, askerOf, type Output } from "../api-client.ts";
 import { type AskedEngine, orNotReached } from "../asked-engine.ts";
 
-/** How many times a request without an answer is repeated, if a repeat is safe. */
+/** Repeats of a request without an answer, if a repeat is safe. */
 const AGAIN = 2;
 /** Time limit for all attempts of a request. */
 const WITHIN_MS = 60_000;
@@ -13,9 +13,7 @@ export interface Request {
   readonly path: string;
   readonly body?: object | undefined;
   readonly headers?: Record<string, string>;
-  /**
-   * True if a repeated request has no second effect. Such a request is repeated if it gets no answer. Other requests are sent only once.
-   */
+  /** True if a repeated request has no second effect. Only such a request is repeated if it gets no answer. */
   readonly isSafe: boolean;
 }
 
@@ -47,7 +45,7 @@ export function askedApi(engine: AskedEngine, stop: AbortSignal): AskedApi {
   return { engine, send, get: (path) => send({ method: "GET", path, isSafe: true }) };
 }
 
-/** True if a repeated request may succeed, because the request got no answer or the engine is temporarily unavailable. */
+/** True if a repeat may succeed: the request got no answer, or the engine is temporarily unavailable. */
 function mayPass(error: ApiRefusal): boolean {
   if (error.status === undefined) return !wasNotHeard(error);
   return error.status === 503 && error.problem?.retryable === true;

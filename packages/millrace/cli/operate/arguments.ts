@@ -18,7 +18,7 @@ export function verbIn(name: string, noun: Noun, args: readonly string[]): { nam
   throw new Misuse(`${what}.${meant(first, there)} Verbs: ${there.join(", ")}. More: ${callOf(name)} --help`);
 }
 
-/** True if a typed verb belongs to the noun or is a misspelt verb of the noun. False if only the app may define the verb. */
+/** True for a verb of the noun, also misspelt. False if only the app may define the verb. */
 export function mayHave(noun: Noun, typed = ""): boolean {
   const isNone = NO_VERB in noun || typed === "" || typed.startsWith("-");
   return isNone || Object.hasOwn(noun, SAME[typed] ?? typed) || nearest(typed, Object.keys(noun)) !== undefined;
@@ -113,17 +113,16 @@ function aligned(lines: readonly (readonly [string, string])[]): string[] {
 /** An option of a verb. An option without `value` is a flag. */
 export interface Option {
   readonly value?: string;
-  /** The possible values of the option, if the list of possible values is short and fixed. */
+  /** The possible values, if they are few and fixed. */
   readonly values?: readonly string[];
   readonly says: string;
 }
 
 export interface Verb {
-  /** The placeholders of the verb's arguments, such as `LANE KEY`. */
+  /** The placeholders of the arguments, such as `LANE KEY`. */
   readonly takes?: string;
-  /** A sentence that describes the verb in the help, without the full stop. */
+  /** A sentence for the help, without the full stop. */
   readonly does: string;
-  /** A sentence that describes the verb's arguments in the help. */
   readonly note?: string;
   readonly options?: Readonly<Record<string, Option>>;
   run(asked: Asked): Promise<number>;
@@ -135,7 +134,6 @@ export interface Asked {
   readonly api: AskedApi;
   readonly isJson: boolean;
   readonly stop: AbortSignal;
-  /** The text of an option that has a value. */
   text(option: string): string | undefined;
   /** The value of a flag: false for `--no-…`. */
   flag(option: string): boolean | undefined;

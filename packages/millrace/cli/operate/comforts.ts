@@ -9,9 +9,9 @@ import { moment, sayJson, tell } from "./words.ts";
 /** The options and texts that a CLI command adds to the API operation that it calls. */
 interface Comfort extends Shown {
   readonly options?: Readonly<Record<string, Option>>;
-  /** The status of the instance after the action. The option `--wait` exists only for an action that has this field. */
+  /** The status of the instance after the action. Only an action with this field has the option `--wait`. */
   readonly ends?: Instance["status"];
-  /** The operation that `--dry-run` calls instead, if the operation has no dry run. */
+  /** The operation that `--dry-run` calls, if this operation has no dry run. */
   readonly checkedBy?: string;
   /** True for a POST that may be repeated: a repeat has no second effect. */
   readonly isSafe?: true;

@@ -26,10 +26,7 @@ function followers(): [string, readonly string[]][] {
   ];
 }
 
-/**
- * Shell functions that print the possible next words. They use the longest known part of the input: noun, verb and option, or noun and
- * verb, or noun.
- */
+/** Shell functions that print the possible next words, by the longest known part of the input: noun, verb and option. */
 const posix = () => `_millrace_words() {
   case "$1" in
 ${followers()
@@ -74,7 +71,6 @@ end
 complete -c millrace -f -a '(__millrace_at (commandline -opc)[2..-1])'`,
 };
 
-/** `npx millrace completion`: prints the completion of a shell. */
 export function completion(args: readonly string[]): number {
   const script = SHELLS[args[0] ?? ""];
   if (wantsHelp(args)) say(USAGE);

@@ -6,7 +6,6 @@ import { sayFacts } from "./list.ts";
 import { issueLines } from "./refusal.ts";
 import { ago, moment, shownJson, tell, typedJson } from "./words.ts";
 
-/** Prints a dead letter with its message, the expected result of a replay, and possible next commands. */
 export function sayLetter(letter: Letter): void {
   const { id, queue, message_type, idempotency_key, reason, error, issues, attempts, captured_at, state, escalation, replay } = letter;
   say(paint("bold", oneLine(`${message_type ?? "A message without a type"} is ${state}: ${reason}`)));
@@ -22,10 +21,7 @@ export function sayLetter(letter: Letter): void {
   if (state === "open") for (const line of nextLines(letter)) tell(line);
 }
 
-/**
- * Replaces the payload of the dead letter's message by the value of `--payload`. For redacted values, the engine inserts the original
- * values.
- */
+/** Replaces the payload of the message by the value of `--payload`. The engine inserts the original values of redacted fields. */
 export async function correctLetter(body: Record<string, unknown>, { api, text }: Asked, [id = ""]: readonly string[]): Promise<void> {
   const payload = text("payload");
   if (payload === undefined) return;
@@ -46,7 +42,7 @@ export function sayReplayed({ sent, why, instance_id: id }: Replayed): void {
 
 export type Replayed = Extract<ReplayAnswer, { sent: unknown }>;
 
-/** Reasons of dead letters whose message must be corrected, because its envelope is unreadable or its type is unknown. */
+/** Reasons of dead letters with an unreadable envelope or an unknown type. */
 const OF_THE_WHOLE: readonly string[] = ["invalid_envelope", "unknown_message_type"];
 
 function nextLines({ id, replay: { refused }, body }: Letter): string[] {

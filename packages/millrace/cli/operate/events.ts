@@ -10,13 +10,13 @@ export interface StreamEvent {
 
 /** The engine sends a heartbeat every 15 s, so a connection without a heartbeat for this time is broken. */
 const SILENT_MS = 45_000;
-/** How long the CLI tries to reconnect an interrupted stream, and the pause before each attempt. */
+/** How long an interrupted stream is connected again, and the pause before each attempt. */
 const PATIENCE_MS = 30_000;
 const PAUSE_MS = 1000;
 
 /**
- * Yields server-sent events in chunks. An interrupted stream is continued after the last received event. The stream ends when the caller
- * stops reading. Errors: an `ApiRefusal`, or `NotReached` if the first connection fails, or after 30 s without an event.
+ * Yields server-sent events in chunks. An interrupted stream continues after the last received event, until the caller stops reading.
+ * Errors: an `ApiRefusal`, or `NotReached` if the first connection fails, or after 30 s without an event.
  */
 export async function* heardOf(engine: AskedEngine, path: string, stop: AbortSignal): AsyncGenerator<StreamEvent[]> {
   let last: string | undefined;

@@ -15,7 +15,6 @@ export const WAIT = {
   wait: { says: "print its steps until it ends or needs an operator, then its output; exit code 3 if it failed" },
 };
 
-/** Yields the events of an instance until the instance ends. Errors: the errors of `heardOf`. */
 async function* toldOf({ api, stop }: Pick<Asked, "api" | "stop">, id: string): AsyncGenerator<StreamEvent[]> {
   for await (const events of heardOf(api.engine, `/v1/instances/${encodeURIComponent(id)}/stream`, stop)) {
     yield events;
@@ -52,7 +51,7 @@ function progressBar() {
   };
 }
 
-/** Prints the steps and the progress of an instance until the instance ends. Yields each status of the instance. */
+/** Prints the steps and the progress of an instance. Yields each of its statuses. */
 async function* followed(asked: Asked, id: string, print: (line: string) => void): AsyncGenerator<Instance> {
   const teller = new StepTeller();
   const bar = progressBar();
@@ -71,8 +70,8 @@ async function* followed(asked: Asked, id: string, print: (line: string) => void
 }
 
 /**
- * Prints the steps of an instance until the instance ends or needs an operator. Then prints the status and the output of the instance, and
- * next commands. Returns the exit code: 0 for the status `wanted`.
+ * Prints the steps of an instance until it ends or needs an operator, then its status and output, and next commands. Returns the exit code:
+ * 0 for the status `wanted`.
  */
 export async function waitFor(asked: Asked, id: string, wanted: Instance["status"]): Promise<number> {
   try {
@@ -89,7 +88,7 @@ export async function waitFor(asked: Asked, id: string, wanted: Instance["status
   return instance.status === wanted ? 0 : NOT_COME_TO_IT;
 }
 
-/** True if an instance needs an operator. A question of an instance needs no answer while the instance is being undone. */
+/** A question of an instance needs no answer while the instance is being undone. */
 function standsStill({ status, undo, held, waiting_for: waits }: Instance): boolean {
   return (
     status === "in_doubt" ||

@@ -12,7 +12,6 @@ import type { Field, Operation } from "./operations.ts";
 import { problemLines } from "./refusal.ts";
 import { sayJson, stepName, tell, typedJson } from "./words.ts";
 
-/** The fields of an operation's answer that the CLI reads. */
 export type Answer = Readonly<Record<string, unknown>>;
 
 const PLACES: Readonly<Record<Field["type"], string | undefined>> = {
@@ -38,18 +37,18 @@ function verbOf(operation: Operation): Verb {
   };
 }
 
-/** The list that contains the item of an operation's `{id}`. Undefined if the list has no `latest`. */
+/** The list that has the item of an operation's `{id}`, if the list has a `latest`. */
 function latestIn({ path }: Operation): keyof typeof LATEST | undefined {
   const [, list = ""] = /^\/v1\/([a-z]+)\/\{id\}/.exec(path) ?? [];
   return Object.hasOwn(LATEST, list) ? (list as keyof typeof LATEST) : undefined;
 }
 
-/** True for a field that the user types without an option name: a path parameter, the text of a search, or the type of a message. */
+/** True for a field without an option name: a path parameter, the text of a search, or the type of a message. */
 function isArgument({ name, in: place, needed }: Field): boolean {
   return place === "path" || (needed === true && (place === "query" ? name !== "reason" : name === "type"));
 }
 
-/** True for a field that has its own option. A body field that has the same name as a common option can only be set with `--body`. */
+/** A body field that has the name of a common option can only be set with `--body`. */
 function isOption(field: Field): boolean {
   return !isArgument(field) && !(optionOf(field) in COMMON);
 }
@@ -76,7 +75,8 @@ async function run(operation: Operation, asked: Asked): Promise<number> {
   const isDryRun = body.dry_run === true;
   if (isAll && !query.has("limit")) query.set("limit", String(page));
   await correct?.(body, asked, ids);
-  const at = () => [pathOf(operation.path, ids), ...(query.size === 0 ? [] : [query])].join("?");
+  const path = ids.reduce((whole, id) => whole.replace(/\{\w+\}/, () => encodeURIComponent(id)), operation.path);
+  const at = () => [path, ...(query.size === 0 ? [] : [query])].join("?");
   const answer =
     (await api.send<Answer | string | undefined>({
       ...{ method, path: at(), isSafe: isSafe === true || method === "GET" || isDryRun || headers !== undefined },
@@ -117,14 +117,13 @@ async function run(operation: Operation, asked: Asked): Promise<number> {
 const HELD_UP: ReadonlySet<unknown> = new Set(["errored", "terminated", "dead", "skipped", "in_doubt", "paused"]);
 
 interface Typed {
-  /** The typed values of the parameters in the operation's path. */
   readonly ids: readonly string[];
   readonly query: URLSearchParams;
   readonly body: Record<string, unknown>;
   readonly headers?: Record<string, string>;
 }
 
-/** Builds a request of an operation from typed arguments and options. Errors: a `Misuse` for a missing or wrong value. */
+/** Errors: a `Misuse` for a missing or wrong value. */
 async function requestOf(operation: Operation, asked: Asked): Promise<Typed> {
   const { fields } = operation;
   const whole = fields.some(({ name }) => name === "body") ? undefined : asked.text("body");
@@ -177,29 +176,20 @@ function numberOf(option: string, typed: string): number {
   return number;
 }
 
-function pathOf(path: string, ids: readonly string[]): string {
-  const rest = [...ids];
-  return path.replaceAll(/\{\w+\}/g, () => encodeURIComponent(rest.shift() ?? ""));
-}
-
 /** Writes a key as an RFC 8941 string, so that a comma or a quote does not end the key. Errors: a `Misuse` for other characters. */
 function quoted(option: string, key: string): string {
   if (!/^[\x20-\x7e]{1,500}$/.test(key)) throw new Misuse(`--${option} is 1 to 500 printable ASCII characters.`);
   return `"${key.replaceAll(/["\\]/g, "\\$&")}"`;
 }
 
-function sayDryRun(answer: Answer): void {
-  say(paint("dim", "Dry run: no change was made."));
-  if (Array.isArray(answer.effects)) sayPlan(answer as unknown as Plan);
-  else sayFacts(answer);
-}
-
 type Plan = Extract<RetryAnswer, { effects: unknown }> & { readonly running?: number; readonly waiting?: number };
 
-function sayPlan({ refused, consequence, note, effects, running, waiting }: Plan): void {
-  const said =
-    refused === null ? [consequence, note] : [`It would be refused now: ${refused}`, "If it were not refused:", consequence, note];
-  for (const sentence of said) if (sentence) say(oneLine(sentence));
+function sayDryRun(answer: Answer): void {
+  say(paint("dim", "Dry run: no change was made."));
+  if (!Array.isArray(answer.effects)) return void sayFacts(answer);
+  const { refused, consequence, note, effects, running, waiting } = answer as unknown as Plan;
+  const why = refused === null ? [] : [`It would be refused now: ${refused}`, "If it were not refused:"];
+  for (const sentence of [...why, consequence, note]) if (sentence) say(oneLine(sentence));
   const rows = effects.map((effect) => [stepName(effect), effect.verdict, PLAN_VERDICTS[effect.verdict] ?? ""]);
   // The plan of a pause counts instances, and lists no effects.
   if (running !== undefined) say(`running ${running}, waiting ${waiting}`);

@@ -9,7 +9,6 @@ export function standing(instance: Instance): string {
   return oneLine(`${namedInstance(instance)} is ${instance.status}${why === "" ? "." : `: ${why}`}`);
 }
 
-/** Describes the reason for an instance's status, from the fields of the instance. */
 export function whyOf({ status, error, waiting_for: [wait], held, retrying, sleeping, due_at, undo }: Instance): string {
   if (error) {
     const { step, code, message, attempts, upstream_status } = error;
@@ -41,7 +40,7 @@ export function nextLines({ id, status, error, waiting_for: waits, undo, unknown
   return asks.map((question) => `Answer it: ${callOf("approvals approve", question, "--reason …")}, or reject`);
 }
 
-/** The decisions among which an operator can choose for an unknown outcome. An effect that certainly happened cannot be rejected. */
+/** An effect that certainly happened cannot be rejected. */
 function doubtLines(id: string, { step, effect, why, answered, retry }: InstanceDetail["unknown_outcomes"][number]): string[] {
   const answer = (verb: string) => callOf("effects", verb, effect, "--reason …");
   if (answered !== null) {
@@ -68,7 +67,6 @@ function doubtLines(id: string, { step, effect, why, answered, retry }: Instance
 const MOST_CHILDREN = 20;
 const NESTED = { indent: "  " };
 
-/** Prints an instance: payload, result, steps, children, and possible next commands. */
 export async function sayInstance(instance: InstanceDetail, { api }: Asked): Promise<void> {
   const path = encodeURIComponent(instance.id);
   const [{ items: steps }, { items: children }] = await Promise.all([

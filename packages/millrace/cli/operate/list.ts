@@ -13,13 +13,12 @@ export interface Page {
 /** How the CLI prints a list, if the columns of its operation are not sufficient. */
 export interface Shown {
   readonly columns?: readonly string[];
-  /** Returns the text for an additional column, which has no title. */
+  /** The text of an additional column, which has no title. */
   readonly why?: (item: Row) => string;
-  /** The sentence that is printed for an empty list. */
   readonly none?: string;
 }
 
-/** Prints a page of a list as a table, and the option that shows the next page of the list. */
+/** Prints a page as a table, and the option that shows the next page. */
 export function sayPage({ items, next_cursor: cursor = null }: Page, { columns = [] }: Shown, shown: Shown = {}): void {
   if (items.length > 0) sayTable(items, shown.columns ?? columns, { why: shown.why });
   else if (cursor === null) tell(shown.none ?? "None.");
@@ -54,7 +53,6 @@ export function sayFacts(object: Row): void {
   }
 }
 
-/** True for the subject of an instance that is only the name of its workflow. */
 function isDefault({ workflow, subject }: Row, name: string): boolean {
   return name === "subject" && subject === workflow;
 }
@@ -99,8 +97,8 @@ export const LATEST = {
 };
 
 /**
- * The id of the instance or question that the user names. `latest` means the newest instance or pending question, and `latest WORKFLOW` the
- * newest one of a workflow. Errors: a `Refusal` if there is none.
+ * The id that the user names: `latest` is the newest instance or pending question, `latest WORKFLOW` the newest of a workflow. Errors: a
+ * `Refusal` if there is none.
  */
 export async function idOf({ api, isJson }: Asked, list: keyof typeof LATEST | undefined, typed = ""): Promise<string> {
   const [latest, workflow] = /^latest(?: (.+))?$/.exec(typed) ?? [];
@@ -116,10 +114,7 @@ export async function idOf({ api, isJson }: Asked, list: keyof typeof LATEST | u
 
 const UNITS: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/**
- * Converts a time or a duration such as `12h` to a time for the API. The duration is subtracted from the current time; if `sign` is 1, it
- * is added. Errors: a `Misuse`.
- */
+/** A time, or a duration such as `12h` that is added to the present time, or subtracted. Errors: a `Misuse`. */
 export function timeOf(option: string, typed: string, sign: 1 | -1): string {
   const [, count, unit = ""] = /^(\d{1,6})([smhd])$/.exec(typed) ?? [];
   if (count !== undefined) return new Date(Date.now() + sign * Number(count) * (UNITS[unit] ?? 0)).toISOString();

@@ -43,7 +43,7 @@ function nounIn(nouns: Readonly<Record<string, Noun>>, typed: string): [string, 
   return Object.entries(nouns).find(([name]) => name === typed || name === `${typed}s` || name === `${typed}es`);
 }
 
-/** The nouns of the app that runs with the engine. Undefined if a noun of the engine is misspelt, or if the engine does not answer. */
+/** The nouns of the app, unless a noun of the engine is misspelt, or the engine does not answer. */
 async function appNouns(typed: string, args: readonly string[]): Promise<Record<string, Noun>> {
   if (!nounIn(NOUNS, typed) && nearest(typed, [...Object.keys(COMMANDS), ...Object.keys(NOUNS)]) !== undefined) return {};
   try {

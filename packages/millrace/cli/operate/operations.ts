@@ -25,10 +25,7 @@ export interface Operation {
 // biome-ignore lint/suspicious/noExplicitAny: a part of a document, which its reader knows
 type Json = Record<string, any>;
 
-/**
- * The operations of an OpenAPI document that have a command, in the document's order. operations.json contains the operations of the
- * engine.
- */
+/** The operations of an OpenAPI document that have a command. operations.json contains those of the engine. */
 export function operationsIn({ paths, components }: Json): Operation[] {
   const resolved = (schema: Json = {}): Json => {
     const { $ref, anyOf, allOf } = schema;

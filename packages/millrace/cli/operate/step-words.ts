@@ -6,13 +6,9 @@ import { lasting, moment } from "./words.ts";
 
 export type StepProgress = Omit<NonNullable<Instance["progress"]>, "at">;
 
-/** The widest and the narrowest bar, in columns. */
 const [WIDEST, NARROWEST] = [20, 5];
 
-/**
- * Formats the progress of a step as one line: `copy pages  40 %  ████████░░░░░░░░░░░░  40 of 100 pages`. The bar is as wide as `columns`
- * permits, and is omitted if the columns do not suffice.
- */
+/** One line: `copy pages  40 %  ████████░░░░░░░░░░░░  40 of 100 pages`. The bar is as wide as `columns` permits, or omitted. */
 export function progressLine({ step, share, done, of, text }: StepProgress, columns = 80): string {
   const amount = [done, of].filter((one) => one !== null).join(" of ");
   const words = [step, share === null ? "" : `${Math.floor(share * 100)} %`, [amount, text].filter(Boolean).join(" ")].map(oneLine);

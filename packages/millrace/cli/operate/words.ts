@@ -4,19 +4,14 @@ import { parseBounded } from "../../src/contract/limits.ts";
 import { Misuse } from "../command.ts";
 import { oneLine, say } from "../terminal.ts";
 
-/**
- * Formats a value as JSON with escaped control characters. The escaped JSON is safe on a terminal, and programs parse it to the same value.
- */
+/** JSON with escaped control characters, which is safe on a terminal and has the same value. */
 export function shownJson(value: unknown, indent = 0): string {
   return JSON.stringify(value, undefined, indent).replaceAll(UNSEEN, (found) =>
     [...Array(found.length).keys()].map((at) => `\\u${found.charCodeAt(at).toString(16).padStart(4, "0")}`).join(""),
   );
 }
 
-/**
- * Characters that JSON.stringify does not escape: C1 control characters, line separators and format characters. Line breaks are not
- * included.
- */
+/** What JSON.stringify does not escape: C1 control characters, line separators, format characters. Line breaks are excluded. */
 const UNSEEN = /[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--\n]/gv;
 
 /** The workflow and the subject of an instance. The default subject, which is the name of the workflow, is omitted. */
@@ -37,7 +32,7 @@ export function sayJson(answer: unknown): void {
   say(shownJson(answer));
 }
 
-/** Formats a time relative to now: the age of a past time, at least 1 s, or the duration until a future time. */
+/** The age of a past time, at least 1 s, or the duration until a future time. */
 export function ago(time: string): string {
   const seconds = Math.round((Date.now() - Date.parse(time)) / 1000);
   return seconds < 0 ? `in ${lasting(-seconds * 1000)}` : `${lasting(Math.max(1, seconds) * 1000)} ago`;
@@ -62,10 +57,7 @@ export function stepName({ step, item }: { step: string; item: string }): string
   return oneLine(item === "" ? step : `${step} [${item}]`);
 }
 
-/**
- * Parses JSON from the argument, a file (`@…`) or standard input (`-`), within the engine's size limits. Errors: a `Misuse` with the
- * mistake.
- */
+/** JSON from the argument, a file (`@…`) or standard input (`-`), within the engine's size limits. Errors: a `Misuse`. */
 export async function typedJson(option: string, typed: string): Promise<unknown> {
   const read = await textOf(option, typed);
   try {
@@ -80,10 +72,7 @@ export async function typedJson(option: string, typed: string): Promise<unknown>
   }
 }
 
-/**
- * Returns the text of an option, which is the argument itself, the content of a file, or standard input. Errors: a `Misuse` if the file
- * cannot be read, or if the text is not UTF-8.
- */
+/** The text of an option: the argument, the content of a file, or standard input. Errors: a `Misuse` if it cannot be read as UTF-8. */
 export async function textOf(option: string, typed: string): Promise<string> {
   const isIn = typed === "-";
   if (!isIn && !typed.startsWith("@")) return typed.replace(/^\ufeff/, "");
