@@ -259,14 +259,7 @@ function assertSame(bulk: StoredBulk, fingerprint: string): BulkAction {
   );
 }
 
-interface Read {
-  verb: AnyBulkVerb;
-  members: Statement;
-  ids: readonly string[] | undefined;
-  asked: BulkAsked;
-}
-
-function read(catalog: Catalog, by: Asker, request: BulkRequest): Read {
+function read(catalog: Catalog, by: Asker, request: BulkRequest) {
   assertCarriedOut(catalog);
   const verb = bulkVerb(catalog, request.verb);
   assertMayAct(by, verb);
@@ -309,7 +302,7 @@ function readFilter(verb: AnyBulkVerb, filter: unknown): Readonly<Record<string,
 }
 
 /** Errors: `invalid_payload` for too many items, and for an unknown name if a filter matches no item, with the most similar name. */
-async function count({ verb, members, ids, asked: { filter } }: Read, call: BulkCall): Promise<{ matched: number; first: string[] }> {
+async function count({ verb, members, ids, asked: { filter } }: ReturnType<typeof read>, call: BulkCall) {
   if (ids) return { matched: ids.length, first: ids.slice(0, SAMPLE) };
   const rows = await query<{ matched: number; first: string }>(
     call.env.DB,

@@ -35,11 +35,6 @@ export interface Turn extends Reporting {
 const WAIT_MS = 15_000;
 const LOOK_MS = 400;
 
-interface DidTurn extends Looked {
-  readonly items: readonly BulkItem[];
-  readonly stage: StoredBulk["stage"];
-}
-
 /**
  * Executes one turn: acts on the next chunk of the stage, or waits for earlier items to end. Returns the rows to write. The write is
  * refused if another instance has continued the bulk action meanwhile. Then the turn is repeated, and returns `over`.
@@ -84,17 +79,10 @@ export async function takeTurn(turn: Turn): Promise<Commit<Went>> {
   };
 }
 
-interface Given {
-  readonly bulk: StoredBulk;
-  readonly verb: AnyBulkVerb;
-  readonly call: BulkCall & { readonly bulkId: string };
-  /** The position of the next item in the list. */
-  readonly from: number;
-  /** True after an operator has halted the bulk action, or another instance has continued it: the turn acts on no further item. */
-  readonly isHalted: () => Promise<boolean>;
-}
+type Given = ReturnType<typeof givenBy>;
 
-function givenBy(turn: Turn, bulk: StoredBulk, from: number): Given {
+/** `from`: the position of the next item in the list. */
+function givenBy(turn: Turn, bulk: StoredBulk, from: number) {
   const { env, catalog, tenantId } = turn;
   const { id: bulkId, verb, actor, reason, undo, run_at } = bulk;
   const options = { undo: undo ?? undefined, run_at: run_at ?? undefined };
@@ -102,7 +90,8 @@ function givenBy(turn: Turn, bulk: StoredBulk, from: number): Given {
   return { bulk, from, verb: bulkVerb(catalog, verb), call, isHalted: haltOf(turn, bulk.state !== "running") };
 }
 
-function haltOf({ env, tenantId, bulkId, pass }: Turn, wasHalted: boolean): Given["isHalted"] {
+/** After an operator has halted the bulk action, or another instance has continued it, the turn acts on no further item. */
+function haltOf({ env, tenantId, bulkId, pass }: Turn, wasHalted: boolean): () => Promise<boolean> {
   let halted = wasHalted;
   let nextAt = Date.now() + LOOK_MS;
   return async () => {
@@ -114,20 +103,18 @@ function haltOf({ env, tenantId, bulkId, pass }: Turn, wasHalted: boolean): Give
   };
 }
 
-async function act(given: Given, stage: { from: number; to: number }): Promise<DidTurn> {
+async function act(given: Given, stage: { from: number; to: number }) {
   const { bulk, verb, call, from } = given;
   const listed = await listedOf(call, from, chunkSize(bulk, stage.to - from));
-  const items = await actOn(
-    given,
-    listed.map((one) => verb.listing?.read(one) ?? one),
-  );
+  const targets = listed.map((one) => verb.listing?.read(one) ?? one);
+  const items = await actOn(given, targets);
   // The next turns look at these items, once they are recorded.
   const seen = await look(given, verb.outcomes === undefined ? from + items.length : from);
   // The error rate is computed from the start of the stage, or from the last resume within the stage.
   return { ...seen, items, stage: from === stage.from ? { from, skipped: bulk.skipped, failed: bulk.failed } : bulk.stage };
 }
 
-async function waitForEnds(given: Given): Promise<DidTurn> {
+async function waitForEnds(given: Given) {
   const deadline = Date.now() + WAIT_MS;
   for (;;) {
     const seen = await look(given, given.from);
@@ -182,25 +169,16 @@ async function withWhoActed({ env, by }: BulkCall, items: readonly BulkItem[]): 
 
 const TOGETHER = 200;
 
-type Turned = Pick<BulkItem, "n" | "target" | "code" | "why">;
-
-interface Looked {
-  /** The position in the item list before which each item has ended or has exceeded its time limit. */
-  readonly looked: number;
-  readonly turned: readonly Turned[];
-}
-
-type Seen = ActedOn & { readonly n: number; readonly ageMs: number };
-
 /**
  * Reads the outcomes of the next recorded items before position `to`, in the order in which the items were acted on. An item that exceeds
- * its time limit counts as done and delays no later item.
+ * its time limit counts as done and delays no later item. Each item before the position `looked` has ended or has exceeded its time limit.
  */
-async function look({ bulk, verb, call }: Given, to: number): Promise<Looked> {
-  if (verb.outcomes === undefined) return { looked: to, turned: [] };
-  const turned: Turned[] = [];
+async function look({ bulk, verb, call }: Given, to: number) {
+  const turned: Pick<BulkItem, "n" | "target" | "code" | "why">[] = [];
+  if (verb.outcomes === undefined) return { looked: to, turned };
+  const key = { tenantId: call.by.tenantId, id: call.bulkId };
   for (let at = bulk.looked; ; ) {
-    const some = await query<Seen>(call.env.DB, selectDone({ tenantId: call.by.tenantId, id: call.bulkId }, at, TOGETHER));
+    const some = await query<ActedOn & { n: number; ageMs: number }>(call.env.DB, selectDone(key, at, TOGETHER));
     if (some.length === 0) return { looked: to, turned };
     const outcomes = await verb.outcomes(call, some);
     let isOpen = false;

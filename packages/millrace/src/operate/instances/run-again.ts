@@ -5,7 +5,6 @@ import { assertDeclared } from "../../contract/declared.ts";
 import type { Envelope } from "../../contract/envelope.ts";
 import { codeOf, messageOf } from "../../contract/errors.ts";
 import { digest } from "../../contract/ids.ts";
-import type { Draft } from "../../contract/message.ts";
 import { unpackPayload } from "../../contract/payload.ts";
 import { sql } from "../../contract/sql.ts";
 import { labelOf } from "../../contract/step-names.ts";
@@ -21,7 +20,6 @@ import { query } from "../../store/d1/retry.ts";
 import { askForStart, insertAccepted } from "../../store/instances/accept.ts";
 import { selectKnown } from "../../store/instances/keys.ts";
 import { ENDED } from "../../store/instances/status.ts";
-import type { AnyWorkflow } from "../../workflow/workflow.ts";
 import { type Call, instanceAct } from "./act.ts";
 import { messageOfInstance } from "./past.ts";
 import { planRun } from "./retry.ts";
@@ -42,7 +40,7 @@ export const runAgain = instanceAct({
   key: { says: "Identifies the request. Default: each request starts a new instance.", isRequired: false },
   read: readOriginal,
   refused({ instance: { status } }, original) {
-    if (ENDED.has(status)) return "why" in original ? original.why : null;
+    if (ENDED.has(status)) return original.why ?? null;
     if (status === "dead") return "The instance never started: replay its dead letter (GET /v1/dead-letters lists them).";
     if (status === "skipped") return "The instance is skipped: send its command under another key.";
     return `The instance is ${status}: only an instance that has ended can run again.`;
@@ -60,7 +58,7 @@ export const runAgain = instanceAct({
     };
   },
   async change({ env, by, instance, key, actionId }, original) {
-    if ("why" in original) return { change: null, to: "accepted" };
+    if (original.why !== undefined) return { change: null, to: "accepted" };
     const { workflow, draft, queue } = original;
     const id = idOf(instance, key ?? actionId);
     const envelope = await address(env.PAYLOADS, draft, {
@@ -98,15 +96,8 @@ export const runAgain = instanceAct({
   },
 });
 
-interface Original {
-  readonly workflow: AnyWorkflow;
-  readonly draft: Draft;
-  /** Null for an instance that an event started. */
-  readonly queue: string | null;
-}
-
 /** The message of an instance, read with the present definitions; the reason for an instance that cannot run again. */
-async function readOriginal({ env, catalog, instance }: Call<unknown>): Promise<Original | { readonly why: string }> {
+async function readOriginal({ env, catalog, instance }: Call<unknown>) {
   assertDeclared(catalog !== undefined, 'Pass the catalog to run an instance again: actOn(env, by, "run-again", id, given, { catalog }).');
   const workflow = catalog.workflows.find(({ name }) => name === instance.workflow);
   if (workflow === undefined) return { why: `This deployment has no workflow ${instance.workflow}: add it, and deploy.` };

@@ -6,9 +6,8 @@ import { assertDeclared } from "../../contract/declared.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import { digest, signalId } from "../../contract/ids.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
-import { assertKnownFields, decodePayload, type EventDefinition } from "../../contract/message.ts";
+import { assertKnownFields, decodePayload } from "../../contract/message.ts";
 import { newTrace } from "../../contract/trace.ts";
-import type { Instance } from "../../inspect/instance-row.ts";
 import { keyReused } from "../../intake/accept/reuse.ts";
 import { type Assigned, reusedAmong, wake } from "../../signals/assign.ts";
 import { query } from "../../store/d1/retry.ts";
@@ -16,7 +15,6 @@ import { lookAfterEvents } from "../../store/instances/look.ts";
 import { UNDER_WAY } from "../../store/instances/status.ts";
 import { insertSignalTo, selectSignals } from "../../store/signals.ts";
 import { assignSent, selectOpenWaits, selectTaker } from "../../store/waits.ts";
-import type { Catalog } from "../../topology/catalog.ts";
 import { instanceAct } from "./act.ts";
 
 /** Errors: `unknown_message_type` without a signal route; `invalid_payload`, also for another subject; `idempotency_key_reused`. */
@@ -43,9 +41,19 @@ export const signal = instanceAct({
   key: { says: "Identifies the signal. Required except for a dry run.", isRequired: true },
   problems: ["unknown_message_type", "idempotency_key_reused"],
   maxBytes: INTAKE_LIMITS.maxBytes,
-  async read({ env, catalog, instance, given }) {
-    const event = read(given, catalog);
-    return { ...event, taker: await takerOf(env, instance, event) };
+  async read({ env, catalog, instance, given: { type, payload: said } }) {
+    assertDeclared(catalog !== undefined, 'Pass the catalog to send a signal: actOn(env, by, "signal", id, given, { catalog, key }).');
+    const { event: definition } = catalog.subscribers(type);
+    if (!catalog.signalled.has(type)) {
+      throw new MillraceError(
+        "unknown_message_type",
+        `No run can wait for ${type}, because no route signals it. Event types with a signal() route: ${[...catalog.signalled].join(", ")}.`,
+      );
+    }
+    const payload = decodePayload(definition, definition.version, said);
+    assertKnownFields(definition, definition.version, said);
+    const subject = definition.subject(payload);
+    return { definition, payload, subject, taker: await takerOf(env, instance.id, type, subject) };
   },
   refused({ instance: { status, undo } }) {
     if (undo !== null) return "The instance is undone, or being undone, so it waits for no event.";
@@ -91,29 +99,9 @@ export const signal = instanceAct({
   },
 });
 
-interface Read {
-  readonly definition: EventDefinition;
-  readonly payload: unknown;
-  readonly subject: string;
-}
-
-function read({ type, payload: said }: { type: string; payload?: unknown }, catalog: Catalog | undefined): Read {
-  assertDeclared(catalog !== undefined, 'Pass the catalog to send a signal: actOn(env, by, "signal", id, given, { catalog, key }).');
-  const { event: definition } = catalog.subscribers(type);
-  if (!catalog.signalled.has(type)) {
-    throw new MillraceError(
-      "unknown_message_type",
-      `No run can wait for ${type}, because no route signals it. Event types with a signal() route: ${[...catalog.signalled].join(", ")}.`,
-    );
-  }
-  const payload = decodePayload(definition, definition.version, said);
-  assertKnownFields(definition, definition.version, said);
-  return { definition, payload, subject: definition.subject(payload) };
-}
-
 /** The step that waits for the event; null if none does now. Errors: `invalid_payload` for an event with another subject. */
-async function takerOf(env: EngineEnv, { id }: Instance, { definition, subject }: Read): Promise<string | null> {
-  const waits = await query<{ name: string; subject: string }>(env.DB, selectOpenWaits(id, definition.type));
+async function takerOf(env: EngineEnv, id: string, type: string, subject: string): Promise<string | null> {
+  const waits = await query<{ name: string; subject: string }>(env.DB, selectOpenWaits(id, type));
   const taker = waits.find((wait) => wait.subject === subject);
   if (taker || waits.length === 0) return taker?.name ?? null;
   throw new MillraceError(
