@@ -8,7 +8,7 @@ const AGAIN = 2;
 /** Time limit for all attempts of a request. */
 const WITHIN_MS = 60_000;
 
-export interface Request {
+interface Request {
   readonly method: string;
   readonly path: string;
   readonly body?: object | undefined;
@@ -17,11 +17,7 @@ export interface Request {
   readonly isSafe: boolean;
 }
 
-export interface AskedApi {
-  readonly engine: AskedEngine;
-  get<Answer>(path: string): Promise<Answer>;
-  send<Answer>(request: Request): Promise<Answer>;
-}
+export type AskedApi = ReturnType<typeof askedApi>;
 
 /** The error for a request that may have reached the engine, but was not answered. */
 class NotAnswered extends ApiRefusal {
@@ -29,7 +25,7 @@ class NotAnswered extends ApiRefusal {
 }
 
 /** Sends requests to an engine. Errors: an `ApiRefusal` with the engine's problem, `NotReached`, or `NotAnswered`. */
-export function askedApi(engine: AskedEngine, stop: AbortSignal): AskedApi {
+export function askedApi(engine: AskedEngine, stop: AbortSignal) {
   const ask = askerOf(engine.url, engine.token);
   const send = <Answer>({ method, path, body, headers, isSafe }: Request): Promise<Answer> =>
     pRetry(() => ask<Answer>(method, path, body, headers), {
@@ -37,22 +33,23 @@ export function askedApi(engine: AskedEngine, stop: AbortSignal): AskedApi {
       minTimeout: 500,
       maxRetryTime: WITHIN_MS,
       signal: stop,
-      shouldRetry: ({ error }) => error instanceof ApiRefusal && mayPass(error),
+      shouldRetry: ({ error }) => error instanceof ApiRefusal && mayRecover(error),
     }).catch((error: unknown) => {
-      if (isSafe || !(error instanceof ApiRefusal) || error.status !== undefined || wasNotHeard(error)) throw orNotReached(engine, error);
+      if (isSafe || !(error instanceof ApiRefusal) || error.status !== undefined || neverConnected(error))
+        throw orNotReached(engine, error);
       throw new NotAnswered(`${error.message} The result is unknown: check before you repeat the command.`, { cause: error });
     });
-  return { engine, send, get: (path) => send({ method: "GET", path, isSafe: true }) };
+  return { engine, send, get: <Answer>(path: string) => send<Answer>({ method: "GET", path, isSafe: true }) };
 }
 
 /** True if a repeat may succeed: the request got no answer, or the engine is temporarily unavailable. */
-function mayPass(error: ApiRefusal): boolean {
-  if (error.status === undefined) return !wasNotHeard(error);
+function mayRecover(error: ApiRefusal): boolean {
+  if (error.status === undefined) return !neverConnected(error);
   return error.status === 503 && error.problem?.retryable === true;
 }
 
 /** True if no connection to the engine was possible, so that the request had no effect. */
-function wasNotHeard({ cause }: ApiRefusal): boolean {
+function neverConnected({ cause }: ApiRefusal): boolean {
   const { code } = ((cause as Error | undefined)?.cause ?? {}) as { code?: string };
   return code === "ECONNREFUSED" || code === "ENOTFOUND" || code === "EAI_AGAIN";
 }

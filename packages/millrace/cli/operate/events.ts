@@ -18,23 +18,23 @@ const PAUSE_MS = 1000;
  * Yields server-sent events in chunks. An interrupted stream continues after the last received event, until the caller stops reading.
  * Errors: an `ApiRefusal`, or `NotReached` if the first connection fails, or after 30 s without an event.
  */
-export async function* heardOf(engine: AskedEngine, path: string, stop: AbortSignal): AsyncGenerator<StreamEvent[]> {
+export async function* streamEvents(engine: AskedEngine, path: string, stop: AbortSignal): AsyncGenerator<StreamEvent[]> {
   let last: string | undefined;
   for (let givenUpAt = Date.now() + PATIENCE_MS; ; ) {
     try {
       for await (const events of connected(engine, path, last, stop)) {
         givenUpAt = Date.now() + PATIENCE_MS;
         last = events.findLast(({ id }) => id !== undefined)?.id ?? last;
-        const told = events.filter(({ data }) => data !== undefined);
-        if (told.length > 0) yield told;
+        const filled = events.filter(({ data }) => data !== undefined);
+        if (filled.length > 0) yield filled;
       }
     } catch (error) {
       stop.throwIfAborted();
       const isFirst = last === undefined;
       const refusal =
         error instanceof ApiRefusal ? error : new ApiRefusal(`${engine.url} gave no answer to GET ${path}.`, { cause: error });
-      const mayPass = refusal.status === undefined || refusal.problem?.retryable === true;
-      if (!mayPass || isFirst || Date.now() > givenUpAt) throw orNotReached(engine, refusal);
+      const mayRecover = refusal.status === undefined || refusal.problem?.retryable === true;
+      if (!mayRecover || isFirst || Date.now() > givenUpAt) throw orNotReached(engine, refusal);
     }
     await sleep(PAUSE_MS, undefined, { signal: stop });
   }

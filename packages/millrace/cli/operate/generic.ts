@@ -6,7 +6,7 @@ import { oneLine, paint, say, tableLines } from "../terminal.ts";
 import type { RetryAnswer } from "./api.ts";
 import { type Asked, COMMON, callOf, NO_VERB, type Noun, type Option, type Verb } from "./arguments.ts";
 import { COMFORTS } from "./comforts.ts";
-import { NOT_COME_TO_IT, tail, WAIT, waitFor } from "./follow.ts";
+import { EXIT_OTHER_STATUS, tail, WAIT, waitFor } from "./follow.ts";
 import { idOf, LATEST, type Page, sayFacts, sayPage, timeOf } from "./list.ts";
 import type { Field, Operation } from "./operations.ts";
 import { problemLines } from "./refusal.ts";
@@ -110,21 +110,14 @@ async function run(operation: Operation, asked: Asked): Promise<number> {
   const isHeld = HELD_UP.has(answer.instance_status);
   const next = isHeld ? "It does not continue automatically. For the reason and the next command" : "Result";
   if (!isJson) tell(`${next}: ${callOf(`instances ${isHeld ? "show" : "tail"}`, instance)}`);
-  return isHeld ? NOT_COME_TO_IT : 0;
+  return isHeld ? EXIT_OTHER_STATUS : 0;
 }
 
 /** The statuses of an instance that has ended without success or waits for an operator. */
 const HELD_UP: ReadonlySet<unknown> = new Set(["errored", "terminated", "dead", "skipped", "in_doubt", "paused"]);
 
-interface Typed {
-  readonly ids: readonly string[];
-  readonly query: URLSearchParams;
-  readonly body: Record<string, unknown>;
-  readonly headers?: Record<string, string>;
-}
-
 /** Errors: a `Misuse` for a missing or wrong value. */
-async function requestOf(operation: Operation, asked: Asked): Promise<Typed> {
+async function requestOf(operation: Operation, asked: Asked) {
   const { fields } = operation;
   const whole = fields.some(({ name }) => name === "body") ? undefined : asked.text("body");
   const body: Record<string, unknown> = whole === undefined ? {} : Object(await typedJson("body", whole));

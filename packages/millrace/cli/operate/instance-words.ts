@@ -4,7 +4,7 @@ import { type Asked, callOf } from "./arguments.ts";
 import { sayFacts, sayTable } from "./list.ts";
 import { ago, lasting, moment, namedInstance, shellWord, shownJson, tell } from "./words.ts";
 
-export function standing(instance: Instance): string {
+export function statusLine(instance: Instance): string {
   const why = whyOf(instance);
   return oneLine(`${namedInstance(instance)} is ${instance.status}${why === "" ? "." : `: ${why}`}`);
 }
@@ -74,7 +74,7 @@ export async function sayInstance(instance: InstanceDetail, { api }: Asked): Pro
     api.get<{ items: Instance[] }>(`/v1/instances?parent=${path}&limit=${MOST_CHILDREN}`),
   ]);
   const { id, message_type, accepted_at, parent, must_end_by, overdue, payload, payload_ref, result } = instance;
-  say(paint("bold", standing(instance)));
+  say(paint("bold", statusLine(instance)));
   sayFacts({
     id,
     asked: `${message_type}, ${moment(accepted_at)}, ${ago(accepted_at)}`,

@@ -19,7 +19,7 @@ export function progressLine({ step, share, done, of, text }: StepProgress, colu
   return words.toSpliced(2, 0, bar).filter(Boolean).join("  ");
 }
 
-export class StepTeller {
+export class StepPrinter {
   readonly #began = new Map<string, number>();
 
   /**

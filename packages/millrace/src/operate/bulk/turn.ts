@@ -220,8 +220,8 @@ async function actOn(given: Given, targets: readonly string[]): Promise<BulkItem
       if (await isOver()) break;
     }
     const one = resultOf(given, target, before)
-      .then((came) => {
-        items.push({ n: from + place, target, ...came });
+      .then((result) => {
+        items.push({ n: from + place, target, ...result });
         return crashPoint("B01 one item changed, chunk not over", call.bulkId);
       })
       .catch((error: unknown) => void failures.push(error))
@@ -238,9 +238,9 @@ async function isTime(at: number, isOver: () => Promise<boolean>): Promise<void>
   for (let left = at - Date.now(); left > 0 && !(await isOver()); left = at - Date.now()) await scheduler.wait(Math.min(left, 200));
 }
 
-type Came = Pick<BulkItem, "result" | "code" | "why">;
+type Result = Pick<BulkItem, "result" | "code" | "why">;
 
-async function resultOf({ verb, call }: Given, target: string, known: ActionResult | undefined): Promise<Came> {
+async function resultOf({ verb, call }: Given, target: string, known: ActionResult | undefined): Promise<Result> {
   const actionId = bulkActionId(call.bulkId, target);
   const own: BulkCall = { ...call, by: { ...call.by, bulk: { id: call.bulkId, actionId } } };
   if (known) return asRecorded(verb, own, target, known);
@@ -261,16 +261,16 @@ async function resultOf({ verb, call }: Given, target: string, known: ActionResu
 }
 
 /** The result of an action that an earlier attempt at the chunk recorded before a crash. */
-async function asRecorded(verb: AnyBulkVerb, call: BulkCall, target: string, known: ActionResult): Promise<Came> {
+async function asRecorded(verb: AnyBulkVerb, call: BulkCall, target: string, known: ActionResult): Promise<Result> {
   if (known === "applied") return { result: "done", code: null, why: null };
-  if (known === "failed") return { result: "failed", code: "unavailable", why: NOT_TOLD };
+  if (known === "failed") return { result: "failed", code: "unavailable", why: NOT_ACCEPTED };
   if (await verb.isSpent?.(call, target)) return { result: "skipped", code: null, why: "No change was needed." };
   const now = await refusalOf(verb, call, target);
   const why = now === null ? `${REFUSED} The action would be accepted now: repeat it.` : `${REFUSED} ${now}`;
   return { result: "failed", code: "invalid_transition", why };
 }
 
-const NOT_TOLD = "The action was recorded, but the platform did not accept it for 24 hours, and it had no effect: repeat the action.";
+const NOT_ACCEPTED = "The action was recorded, but the platform did not accept it for 24 hours, and it had no effect: repeat the action.";
 const REFUSED = "The action was refused and changed nothing.";
 
 async function recorded({ env, by, bulkId }: Given["call"], targets: readonly string[]): Promise<ReadonlyMap<string, ActionResult>> {

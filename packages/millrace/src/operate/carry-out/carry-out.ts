@@ -26,7 +26,7 @@ import { ENDED, type InstanceStatus, UNSEEN } from "../../store/instances/status
 import { markRestarted } from "../../store/instances/stop.ts";
 import { markInDoubt } from "../../store/instances/wait.ts";
 import { findSetBack } from "../instances/past.ts";
-import { endRun, keepCutOff, reached, wakeStanding } from "./platform-runs.ts";
+import { endRun, keepCutOff, reached, wakeRun } from "./platform-runs.ts";
 
 /** An action that is not yet carried out on the platform, with the current state of the action's instance. */
 interface OpenAction {
@@ -272,7 +272,7 @@ function isToNoteCutOff(status: PlatformAnswer["status"], { stopped }: OpenActio
 }
 
 async function notYet(env: EngineEnv, instance: WorkflowInstance, { attempts }: OpenAction): Promise<CarriedOut> {
-  await wakeStanding(env, instance, attempts);
+  await wakeRun(env, instance, attempts);
   return "not yet";
 }
 

@@ -60,7 +60,7 @@ export async function endRun(
   const { steps, truncated } = await wholeHistoryOf(env, { id, workflow });
   const isAlone = await isLocal(env.DB);
   if (attempts < TRIES_WHILE_AT_WORK && (isAtWork(steps, isAlone) || mayBeginStill(steps, at) || (await mayTakeStep(env, id, steps, at)))) {
-    await wakeStanding(env, instance, attempts);
+    await wakeRun(env, instance, attempts);
     return "not yet";
   }
   // If the history is truncated, later steps are unknown, so the run gets time to end itself.
@@ -84,7 +84,7 @@ export async function terminate(instance: WorkflowInstance): Promise<void> {
  * Wakes a run that should have ended. In local development, a run whose process was killed remains at its last step. The wake-up begins a
  * new replay, which reads the row. The first try does nothing, because most runs are about to end.
  */
-export async function wakeStanding(env: EngineEnv, instance: WorkflowInstance, attempts: number): Promise<void> {
+export async function wakeRun(env: EngineEnv, instance: WorkflowInstance, attempts: number): Promise<void> {
   if (attempts > 0 && (await isLocal(env.DB))) await nudge(instance);
 }
 

@@ -1,11 +1,11 @@
 import * as z from "zod";
+import type { EngineEnv } from "../../contract/bindings.ts";
 import { crashPoint } from "../../contract/crash-points.ts";
-import type { Envelope } from "../../contract/envelope.ts";
 import { laneIn, MAX_DUE_SECONDS } from "../../contract/queue.ts";
 import { iso } from "../../contract/row.ts";
 import { relay } from "../../recorder/relay.ts";
 import { jumpQueue, moveDue } from "../../store/instances/accept.ts";
-import { type Call, instanceAct } from "./act.ts";
+import { type Call, type Change, instanceAct } from "./act.ts";
 import { type InstanceMessage, messageOfInstance } from "./past.ts";
 
 function whyNotDelayed({ instance: { status, due_at } }: Call<unknown>, message: InstanceMessage): string | null {
@@ -16,22 +16,23 @@ function whyNotDelayed({ instance: { status, due_at } }: Call<unknown>, message:
   return "The command waits in a lane, which has its own times. Cancel the instance, then send the command under another key.";
 }
 
-/** The message is sent again, because the consumer ignores each copy that arrives before the due time. */
-function changed({ env, by, instance: { id, due_at } }: Call<unknown>, message: InstanceMessage, at: number | null, isRefused = false) {
-  const { queue, envelope } = message;
-  const isMoved = laneIn(queue) === undefined && !isRefused;
+function movedTo({ env, instance: { due_at }, next }: Change<unknown>, message: InstanceMessage, at: number | null, isRefused = false) {
+  const isMoved = laneIn(message.queue) === undefined && !isRefused;
   return {
-    change: isMoved ? moveDue({ id, tenantId: by.tenantId }, at) : null,
+    change: isMoved ? moveDue(next, at) : null,
     before: { due_at },
     after: { due_at: iso(at ?? Date.now()) },
     to: "accepted",
-    async done() {
-      await crashPoint("A03 accept committed, not enqueued");
-      const delaySeconds = at === null ? 0 : Math.max(0, Math.ceil((at - Date.now()) / 1000));
-      await relay(env, [{ id, queue: queue ?? "", delaySeconds, body: envelope }]);
-      return {};
-    },
+    done: () => sendAgain(env, next.id, message, at),
   };
+}
+
+/** The consumer ignores each copy of the message that arrives before the due time. */
+async function sendAgain(env: EngineEnv, id: string, { queue, envelope }: InstanceMessage, at: number | null) {
+  await crashPoint("A03 accept committed, not enqueued");
+  const delaySeconds = at === null ? 0 : Math.max(0, Math.ceil((at - Date.now()) / 1000));
+  await relay(env, [{ id, queue: queue ?? "", delaySeconds, body: envelope }]);
+  return {};
 }
 
 export const move = instanceAct({
@@ -56,7 +57,7 @@ export const move = instanceAct({
       : null;
   },
   plan: async ({ given }) => ({ consequence: `The command starts at ${iso(Date.parse(given.run_at))}.`, effects: [] }),
-  change: (call, message) => changed(call, message, Date.parse(call.given.run_at)),
+  change: (call, message) => movedTo(call, message, Date.parse(call.given.run_at)),
   bulk: { from: ["accepted"], usual: "accepted", activity: "delayed", given: ({ run_at = "" }) => ({ run_at }), needs: "run_at" },
 });
 
@@ -88,15 +89,15 @@ export const release = instanceAct({
     effects: [],
   }),
   change(call, message) {
-    const { by, instance, given } = call;
-    if (message.waits !== 1) return changed(call, message, null, given.front);
-    const { done } = changed(call, message, null);
+    const { env, instance, given, next } = call;
+    const { front = false } = given;
+    if (message.waits !== 1) return movedTo(call, message, null, front);
     return {
-      done: given.front ? () => ({}) : done,
-      change: jumpQueue({ id: instance.id, tenantId: by.tenantId }, given.front === true),
+      change: jumpQueue(next, front),
       before: { held: instance.held },
-      after: { held: given.front ? "Gets the next slot." : null },
+      after: { held: front ? "Gets the next slot." : null },
       to: instance.status,
+      done: () => (front ? {} : sendAgain(env, instance.id, message, null)),
     };
   },
   bulk: { from: ["accepted"], usual: "accepted", activity: "delayed" },

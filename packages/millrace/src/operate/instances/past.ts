@@ -20,7 +20,7 @@ import { pauseOf } from "../../store/pauses.ts";
 export interface Past {
   readonly history: History;
   /** The state that earlier runs stored for later replays, by step label. */
-  readonly left: Readonly<Record<string, LeftBehind>>;
+  readonly stored: Readonly<Record<string, LeftBehind>>;
   /** Steps with a failure that the code caught. The next run reports the same failure instead of trying the step again. */
   readonly caught: ReadonlySet<string>;
   /**
@@ -40,23 +40,23 @@ export async function pastOf({ DB }: EngineEnv, { id, undo, error }: Instance): 
   const rows = await namedBatch(DB, { entries: selectEntries(id), state: selectLeft(id) });
   const entries = rows.entries as unknown as Seen[];
   const [row] = rows.state as unknown as [{ caught: string | null; effect: Failure["effect"] | null; read_at: number }];
-  const left: Past["left"] = JSON.parse(row.caught ?? "{}");
-  const history = new History(entries, left);
+  const stored: Past["stored"] = JSON.parse(row.caught ?? "{}");
+  const history = new History(entries, stored);
   const caught = new Set([...history.failures.keys()].filter((label) => history.openSince(label) === undefined));
   const unrecorded = new Map<string, Unrecorded>();
-  for (const [label, one] of [...history.failures, ...Object.entries(left)]) if (one.effect) unrecorded.set(label, one.effect);
+  for (const [label, one] of [...history.failures, ...Object.entries(stored)]) if (one.effect) unrecorded.set(label, one.effect);
   const label = undo === null && (error?.step || error?.behind);
   const effect = row.effect ?? undefined;
   // If the failure does not state the effect's status, the step may have had an effect.
   if (label && effect !== "none") unrecorded.set(label, effect ?? "unknown");
   const upTo = entries.reduce((most, { position }) => Math.max(most, position + 1), 0);
-  return { history, left, caught, unrecorded, effect, upTo, readAt: row.read_at };
+  return { history, stored, caught, unrecorded, effect, upTo, readAt: row.read_at };
 }
 
 /** The state to store for the next run, which tries these steps again. It has their possible effects so far, and no failure of `failed`. */
 export function storedForRetry({ unrecorded, upTo }: Past, run: number, failed: string | null, ended: string | null): string {
-  const left = (label: string | null, more: object) => (label ? { [label]: { ...reopened(run, unrecorded.get(label)), ...more } } : {});
-  return JSON.stringify({ ...left(ended, {}), ...left(failed, { upTo }) });
+  const entry = (label: string | null, more: object) => (label ? { [label]: { ...reopened(run, unrecorded.get(label)), ...more } } : {});
+  return JSON.stringify({ ...entry(ended, {}), ...entry(failed, { upTo }) });
 }
 
 /**
@@ -64,10 +64,10 @@ export function storedForRetry({ unrecorded, upTo }: Past, run: number, failed: 
  * executed again if it had no effect, and if an earlier run reached a later effect that can be undone. Then the undo reaches the later
  * effect.
  */
-export function storedForUndo({ left, effect }: Past, { error }: Instance, run: number): string {
+export function storedForUndo({ stored, effect }: Past, { error }: Instance, run: number): string {
   const label = error?.step || error?.behind;
   if (!error || !label) return "{}";
-  const reaches = effect === "none" && Object.values(left).some((one) => "open" in one && one.effect === "undoable");
+  const reaches = effect === "none" && Object.values(stored).some((one) => "open" in one && one.effect === "undoable");
   const { code, message } = error;
   const known = effect !== undefined && effect !== "none" && { effect };
   const failure = code === "step_failed" ? { name: "Error", message } : { name: "MillraceError", code, message };

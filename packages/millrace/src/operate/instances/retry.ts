@@ -57,7 +57,7 @@ export const retry = instanceAct({
     const { env, by, instance } = call;
     const plan = { from: start, consequence: consequenceFrom(instance, start, isForgotten), note: noteOnGiven(recorded) };
     if (instance.undo === "open") return { ...plan, effects: await undoEffects(env, by, instance) };
-    const effects = await planRun(call, { recorded, anew: [failed, instance.error?.step], start });
+    const effects = await planRun(call, { recorded, cleared: [failed, instance.error?.step], start });
     return withLost({ ...plan, effects }, isForgotten ? undefined : await findSetBack(env, instance));
   },
   async change(call, read) {
@@ -110,7 +110,7 @@ export async function nextRun(
     change: isFutile ? null : beginRetry({ ...next, left, isAnew: instance.undo === "done", readAt }),
     also: {
       // An undo needs the caught failures.
-      anew: failed === null || instance.undo === "open" ? [] : [reopenWait(id, failed, actionId)],
+      reopened: failed === null || instance.undo === "open" ? [] : [reopenWait(id, failed, actionId)],
       more,
       told: forgetTold(id, actionId),
       doubts: [leaveDoubts(id, actionId), markInDoubt(id)],
@@ -141,7 +141,7 @@ interface Run {
   /** The recorded effects of a run that has ended. Default: reads them, and the open steps on the platform. */
   readonly recorded?: readonly Effect[];
   /** Steps whose failure is cleared. */
-  readonly anew?: readonly (string | null | undefined)[];
+  readonly cleared?: readonly (string | null | undefined)[];
   /** True if running attempts are recorded first. */
   readonly isGoingOn?: boolean;
   /** The step at which the run starts. The step may have no entry, if it failed before its first record. */
@@ -153,10 +153,10 @@ interface Run {
 /** The effects of a run that begins or continues, with their verdicts. */
 export async function planRun(
   { env, by, instance }: At,
-  { recorded, anew = [], isGoingOn = false, start, runs = "runs" }: Run,
+  { recorded, cleared = [], isGoingOn = false, start, runs = "runs" }: Run,
 ): Promise<ActionPlan["effects"]> {
   const past = await pastOf(env, instance);
-  const caught = new Set(instance.undo === "done" ? [] : [...past.caught].filter((label) => !anew.includes(label)));
+  const caught = new Set(instance.undo === "done" ? [] : [...past.caught].filter((label) => !cleared.includes(label)));
   const effects = await planEffects(env, by, instance, {
     effects: recorded,
     failed: new Map([...past.unrecorded.keys()].filter((label) => caught.has(label)).map((label) => [label, "caught"])),
@@ -274,11 +274,11 @@ async function assertRecorded(
   env: EngineEnv,
   instance: Instance,
   effects: readonly Effect[],
-  { left }: Past,
+  { stored }: Past,
   from: string | undefined,
 ): Promise<void> {
-  // A caught failure may have no other record than its entry in `left`.
-  const labels = [...effects.map(({ step, item }) => labelOf(step, item)), ...Object.keys(left)];
+  // A caught failure may have no other record than its entry in `stored`.
+  const labels = [...effects.map(({ step, item }) => labelOf(step, item)), ...Object.keys(stored)];
   const own = [...labels, instance.error?.step, instance.error?.behind].filter(Boolean);
   if (from === undefined || own.includes(from)) return;
   // A read has a record only on the platform.

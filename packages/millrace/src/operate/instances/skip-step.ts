@@ -64,7 +64,7 @@ export const skip = instanceAct({
     const isUndoing = instance.undo === "open";
     const others: ActionPlan["effects"] = isUndoing
       ? await undoEffects(env, by, instance)
-      : await planRun(call, { recorded, anew: [instance.error?.step] });
+      : await planRun(call, { recorded, cleared: [instance.error?.step] });
     const from = labelOf(given.step, given.item ?? "");
     if ("refused" in decision) return { from, consequence: `The ${isUndoing ? "undo" : "run"} continues after the step.`, effects: others };
     const { about, consequence } = decision;

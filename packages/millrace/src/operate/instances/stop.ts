@@ -189,7 +189,7 @@ export const restart = instanceAct({
   async plan(call) {
     const { status, error } = call.instance;
     const isOver = RETRYABLE.has(status);
-    const effects = await planRun(call, { anew: [error?.step], isGoingOn: GOING_ON.has(status), start: isOver ? error?.step : null });
+    const effects = await planRun(call, { cleared: [error?.step], isGoingOn: GOING_ON.has(status), start: isOver ? error?.step : null });
     const consequence = `${isOver ? "" : ENDS}${status === "paused" ? RESUMES : ""}${EXECUTES}`;
     return withLost({ consequence, effects }, await findSetBack(call.env, call.instance));
   },

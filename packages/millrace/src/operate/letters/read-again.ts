@@ -17,21 +17,15 @@ import { isSamePayload } from "../../store/tombstones.ts";
 import { carried } from "../../topology/carried.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 
-export interface Resendable {
-  envelope: Envelope;
-  queue: string;
-  command: Acceptance | null;
-  /** The fingerprint of the captured message; null if the message is not readable. */
-  before: string | null;
-}
+export type Resendable = Awaited<ReturnType<typeof readAgain>>;
 
-export interface Resender {
+interface Resender {
   readonly tenantId: string;
   /** The scopes of an operator's token, which limit a correction; null for a repair, which is code of the deployment. */
   readonly scopes: readonly string[] | null;
 }
 
-export type ReadableLetter = Pick<FullDeadLetter, "queue" | "reason" | "body">;
+type ReadableLetter = Pick<FullDeadLetter, "queue" | "reason" | "body">;
 
 /**
  * Reads a dead letter's message, or its correction, like a new message. Errors: those of an invalid message; `forbidden` for a correction
@@ -43,7 +37,7 @@ export async function readAgain(
   { tenantId, scopes }: Resender,
   letter: ReadableLetter,
   correction: unknown,
-): Promise<Resendable> {
+) {
   const body = correction === undefined ? letter.body : correction;
   const read = readMessage(body, (type) => {
     const definition = carried(catalog, letter.queue, parseEnvelope(body).kind, type);
@@ -61,6 +55,7 @@ export async function readAgain(
   const { outbox: _outbox, path: _path, ...envelope } = read.envelope;
   const queue = queueFor(read.definition.queue, envelope);
   const command = envelope.kind === "command" ? acceptance(catalog.performer(envelope.message_type), envelope, queue, { payload }) : null;
+  // The fingerprint of the captured message; null if the message is not readable.
   const original = envelopeIn(letter.body);
   const before = original ? payloadFingerprint(original) : null;
   if (command) await assertKeyIsFree(env, catalog, command, before);
