@@ -81,7 +81,7 @@ it("a restart does not wait for a read that hangs", async () => {
   its.state.go = true;
 });
 
-it("an undo repeats no read that consequence the last completed effect, also where the code polls for a condition", async () => {
+it("an undo repeats no read that follows the last completed effect, also where the code polls for a condition", async () => {
   const its = scene();
   let asked = 0;
   const id = await play(its, async (step) => {

@@ -101,7 +101,7 @@ interface Declared<Path extends string, Given extends Fields, Answer extends Fie
   readonly read?: (call: Call<GivenOf<Given>>) => Promise<Read>;
   /** Returns the reason for a refusal. After a refused change, it is called again with the present state of the instance. */
   readonly refused: (call: Call<GivenOf<Given>>, read: Read) => Promise<string | null> | string | null;
-  readonly plan: (call: Call<GivenOf<Given>>, read: Read) => Promise<Pick<ActionPlan, "consequence" | "effects"> & Partial<ActionPlan>>;
+  readonly plan: (call: Call<GivenOf<Given>>, read: Read) => Promise<Pick<ActionPlan, "consequence"> & Partial<ActionPlan>>;
   readonly change: (call: Change<GivenOf<Given>>, read: Read) => Promise<Changed<MoreOf<Answer>>> | Changed<MoreOf<Answer>>;
   readonly bulk?: OfMany<GivenOf<Given>>;
 }
@@ -132,7 +132,7 @@ export function instanceAct<const Path extends string, Given extends Fields = No
     async plan(asked, id) {
       const { call, known } = await start(asked, id);
       const why = await refused(call, known);
-      return { refused: why, from: null, note: null, ...(await plan(call, known)) };
+      return { refused: why, from: null, note: null, effects: [], ...(await plan(call, known)) };
     },
     async act(asked, id) {
       const { env, by, given } = asked;

@@ -56,7 +56,7 @@ export const move = instanceAct({
       ? `The command must end by ${end}: move it to an earlier time.`
       : null;
   },
-  plan: async ({ given }) => ({ consequence: `The command starts at ${iso(Date.parse(given.run_at))}.`, effects: [] }),
+  plan: async ({ given }) => ({ consequence: `The command starts at ${iso(Date.parse(given.run_at))}.` }),
   change: (call, message) => movedTo(call, message, Date.parse(call.given.run_at)),
   bulk: { from: ["accepted"], usual: "accepted", activity: "delayed", given: ({ run_at = "" }) => ({ run_at }), needs: "run_at" },
 });
@@ -86,7 +86,6 @@ export const release = instanceAct({
         : given.front
           ? "The command gets the next slot of its key."
           : "The command starts now, beyond the limit of its key.",
-    effects: [],
   }),
   change(call, message) {
     const { env, instance, given, next } = call;

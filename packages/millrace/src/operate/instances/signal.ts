@@ -61,7 +61,7 @@ export const signal = instanceAct({
   },
   async plan({ given: { type } }, { taker: step }) {
     if (step === null)
-      return { consequence: `The instance does not wait for ${type} now: the event is kept for this instance until it does.`, effects: [] };
+      return { consequence: `The instance does not wait for ${type} now: the event is kept for this instance until it does.` };
     return {
       consequence: `"${step}" receives the event, and the instance continues after it.`,
       effects: [{ step, item: "", verdict: "runs" }],
