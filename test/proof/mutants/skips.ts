@@ -7,9 +7,9 @@ const REFUSED_TEST = "test/engine/operate/skip-refused.test.ts";
 /** An operator's decisions about a step that blocks an undo or a run. */
 export const SKIPS = mutantsOf("operators", {
   "a step is skipped because the instance failed at it in an earlier run": {
-    file: "packages/millrace/src/operate/instances/act.ts",
-    find: "await change({ ...call, actionId, next }, known)",
-    put: "await change({ ...call, instance: await getInstance(env, by, id), actionId, next }, known)",
+    file: "packages/millrace/src/operate/instances/skip-step.ts",
+    find: "await nextRun(call, run,",
+    put: "await nextRun({ ...call, next: { ...call.next, run: call.next.run + 1 } }, run,",
     killedBy: "test/engine/operate/skip-step.test.ts",
   },
   "an undo skips a step at which it has not failed": {
