@@ -14,8 +14,9 @@ describe("The number of writes that record caught failures before a run's end", 
     expect(await ended(instanceId)).toBe(end);
     const asked = batch.mock.calls.flatMap(([statements]) => statements as unknown as { statement: string; params: unknown[] }[]);
     batch.mockRestore();
-    return asked.filter(({ statement, params }) => /UPDATE millrace_instances SET caught/.test(statement) && params.includes(instanceId))
-      .length;
+    return asked.filter(
+      ({ statement, params }) => /UPDATE millrace_instances SET caught/.test(statement) && String(params).includes(instanceId),
+    ).length;
   }
 
   const { act } = shop();

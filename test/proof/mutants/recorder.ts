@@ -36,16 +36,16 @@ export const RECORDER = mutantsOf("recorder", {
   },
   "a replay that assumes it is alone records concurrently with another": {
     file: OUTCOME,
-    find: "other.updated_at >= value->>'readAt'",
-    put: "other.updated_at >= value->>'readAt' AND value->>'readAt' > 0",
+    find: "other.updated_at >= ${row}->>'readAt'",
+    put: "other.updated_at >= ${row}->>'readAt' AND ${row}->>'readAt' > 0",
     // The programs have a second replay while the first is still running, but in the same process: the second detects the first, and
     // queries the records.
     killedBy: "test/engine/recorder/shards.test.ts",
   },
   "a replay records although another replay has recorded since its read": {
     file: OUTCOME,
-    find: "other.updated_at >= value->>'readAt'",
-    put: "other.updated_at >= value->>'readAt' AND value->>'readAt' = 0",
+    find: "other.updated_at >= ${row}->>'readAt'",
+    put: "other.updated_at >= ${row}->>'readAt' AND ${row}->>'readAt' = 0",
     killedBy: "test/engine/recorder/shards.test.ts",
   },
   "a replay claims although another replay has recorded since its read": {

@@ -290,6 +290,7 @@ class Recorded {
       report: () => undefined,
       finish: ({ error }: { error: string | null }) => {
         if (error !== null) this.failure = JSON.parse(error);
+        return true;
       },
       claim: ({ key }: { key: { step: string; item: string } }) => this.#end(labelOf(key.step, key.item)),
       record: ({ key }: { key: { step: string; item: string } }) => this.#end(labelOf(key.step, key.item)),

@@ -13,7 +13,7 @@ import { inLane, laneOfMessage } from "./relay.ts";
 export interface RunEnd {
   readonly status: "complete" | "errored" | "terminated" | "skipped";
   readonly error: string | null;
-  /** The run's number, or 0 if the database has the end. A run reports its end before the end is written. */
+  /** The run's number, or 0 if the lane has read the end from the database. */
   readonly run: number;
 }
 

@@ -27,6 +27,7 @@ import {
   type End,
   finishInstance,
   isAsleep,
+  type KeptCaught,
   keepCaught,
   markAwake,
   markRunning,
@@ -218,11 +219,15 @@ export class Recorder extends DurableObject<EngineEnv> {
     return this.#commits.commit({ statements: [selectRun(instanceId)], read: ([rows]) => standingOf(instanceId, rows) });
   }
 
-  /** Stores the failures that a run's code caught, for later replays. `left` is JSON (see `LeftBehind`). Returns the instance's status. */
-  keepCaught(instanceId: string, left: string): Promise<Standing | undefined> {
+  /**
+   * Stores the failures that a run's code caught, for later replays. Returns the instance's status, and undefined if nothing was stored
+   * because another replay has written, or another run has begun.
+   */
+  keepCaught(kept: KeptCaught): Promise<Standing | undefined> {
     return this.#commits.commit({
-      statements: [keepCaught(instanceId, left), selectRun(instanceId)],
-      read: ([, rows]) => standingOf(instanceId, rows),
+      statements: [keepCaught(kept)],
+      read: ([rows]) => standingOf(kept.id, rows),
+      apart: { what: kept.id, by: kept.replay },
     });
   }
 
@@ -238,9 +243,9 @@ export class Recorder extends DurableObject<EngineEnv> {
   /**
    * Records the end of a run, reports the end of a child to its parent, and starts the instance that gets the slot of the ended one
    * (`inFlow`). The call returns before the commit, unless `certain` is true. If the write is lost, the keeper polls the platform and repeats
-   * the write.
+   * the write. Returns false if the end was certainly not recorded.
    */
-  async finish(end: End, certain = false, tags: readonly string[] = [], parent?: string, inFlow = false): Promise<void> {
+  async finish(end: End, certain = false, tags: readonly string[] = [], parent?: string, inFlow = false): Promise<boolean> {
     const committed = this.#commits.commit({
       statements: [
         finishInstance(end),
@@ -249,6 +254,7 @@ export class Recorder extends DurableObject<EngineEnv> {
         ...(inFlow ? [selectNextInSlot(end.id)] : []),
       ],
       read: (rows) => ({
+        isRecorded: rows[0]?.some(({ id }) => id === end.id) === true,
         untold: parent === undefined ? undefined : (rows[1]?.find(({ id }) => id === end.id) as UntoldEnd | undefined),
         next: inFlow ? ((rows.at(-1) ?? []).filter(({ ended }) => ended === end.id) as unknown as NextInSlot[]) : [],
       }),
@@ -258,7 +264,7 @@ export class Recorder extends DurableObject<EngineEnv> {
         .then(({ untold, next }) => Promise.all([untold && this.#notifyParent(untold), this.#startNext(end.id, next)]))
         .catch(() => undefined),
     );
-    if (certain) await committed;
+    return !certain || (await committed).isRecorded;
   }
 
   /** Starts the instances that got the slot of an ended instance. If a start fails, the keeper repeats the start. */

@@ -6,7 +6,7 @@ import type { RecorderClient } from "../recorder/client.ts";
 import type { RecordedClass } from "../store/inbox/classes.ts";
 import type { Attempt, Entry, Seen } from "../store/inbox/entry.ts";
 import { SKIPPED } from "../store/inbox/outcome.ts";
-import type { Standing } from "../store/instances/run.ts";
+import type { Reader, Standing } from "../store/instances/run.ts";
 import { leavesOpen } from "./caught.ts";
 import { isFirstReplay } from "./fresh.ts";
 import { History } from "./history.ts";
@@ -50,6 +50,7 @@ export class Inbox {
   ) {
     this.#createdAt = createdAt;
     this.#isFirst = isFirstReplay(instanceId, createdAt);
+    if (this.#isFirst) run.noteFirst();
   }
 
   /** A promise that rejects if another replay has recorded an effect after results in another order. Then this replay must end. */
@@ -249,9 +250,13 @@ export class Inbox {
       // An undo settles an effect at its earlier position, before entries that the log has already.
       ...(start ? this.stepOrder.before(start, position !== undefined) : { after: null, caught: null }),
       position: position ?? this.#positions++,
-      replay: this.#replay,
-      readAt: this.undoes ? null : this.#readAt,
+      ...this.reader,
     };
+  }
+
+  /** This replay as the author of a write. The write is refused if another replay has written to the inbox since this replay's last read. */
+  get reader(): Reader {
+    return { replay: this.#replay, readAt: this.undoes ? null : this.#readAt };
   }
 
   /** The position of the next record. */
@@ -259,13 +264,22 @@ export class Inbox {
     return this.#positions;
   }
 
-  /** Reads the inbox after a refused record. Returns false if no other replay has written since the last read. */
-  async follow(step: StepCall): Promise<boolean> {
+  /**
+   * Reads the inbox after a refused write, which is the outcome of `step` or another write. Returns false if no other replay has written
+   * since the last read.
+   */
+  async follow(step?: StepCall): Promise<boolean> {
     const before = this.#readAt;
     this.#isFirst = false;
     const entries = await this.entries(true);
-    await this.assertSameSteps(step);
+    if (step) await this.assertSameSteps(step);
     return !this.undoes && entries.some(({ updated_at, token }) => updated_at >= before && !token.startsWith(this.#replay));
+  }
+
+  /** Reads the inbox after a refused end, like `follow`. This replay ends if another replay has recorded a step that its code does not call. */
+  async followEnd(): Promise<boolean> {
+    const isBehind = await this.follow();
+    return isBehind && this.stepOrder.missed() !== undefined ? this.#overtake() : isBehind;
   }
 
   #overtake(): Promise<never> {

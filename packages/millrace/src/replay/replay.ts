@@ -227,7 +227,12 @@ export class Replay {
   async #keep(caught: Record<string, Caught> | undefined): Promise<void> {
     if (!caught) return;
     const askedAt = Date.now();
-    this.run.note(await this.recorder.keepCaught(this.instanceId, packLeft(caught)), askedAt);
+    const kept = { id: this.instanceId, run: await this.run.number(), left: packLeft(caught) };
+    let standing = await this.recorder.keepCaught({ ...kept, ...this.inbox.reader });
+    while (!standing && (await this.inbox.follow())) standing = await this.recorder.keepCaught({ ...kept, ...this.inbox.reader });
+    // Without a newer record, another run has begun, and the status in the row says so.
+    if (!standing) return void (await this.run.readDecision());
+    this.run.note(standing, askedAt);
     this.stepOrder.noteKept(caught);
     this.spending.noteCaught();
   }

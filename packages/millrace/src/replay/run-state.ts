@@ -31,7 +31,12 @@ export class RunState {
     this.#undoes = undoes;
   }
 
-  /** The run's number according to the replay's first write or read. The number is 0 for an instance without a row. */
+  /** Records that the replay is the first of its instance, so that the number of its run needs no read. */
+  noteFirst(): void {
+    this.#number = Promise.resolve(1);
+  }
+
+  /** The run's number, which the replay reads before the code begins. The number is 0 for an instance without a row. */
   number(): Promise<number> {
     this.#number ??= this.#look().then(
       (standing) => {
@@ -46,15 +51,9 @@ export class RunState {
     return this.#number;
   }
 
-  /** The run's number without a read; null if the number is unknown. */
-  async knownNumber(): Promise<number | null> {
-    return (await this.#number?.catch(() => undefined)) ?? null;
-  }
-
   /** Records the status that a write returned. `askedAt`: the time at which the write was sent. */
   note(standing: Standing | undefined, askedAt: number): void {
     if (!standing) return;
-    this.#number ??= Promise.resolve(standing.run);
     this.#standing = standing;
     this.#heardAt = askedAt;
   }
@@ -80,7 +79,9 @@ export class RunState {
     const { undo, status, run } = this.#standing;
     if (undo !== null || status === "terminated" || isClosed(this.#standing)) return "stopped";
     // If another run has begun, this run must end, because the other run waits for the end of this run.
-    if (run !== ((await this.knownNumber()) ?? run)) return "stopped";
+    if (run !== (await this.number())) return "stopped";
+    // Another replay of this run has completed the run.
+    if (status === "complete" && !this.#complete) return "stopped";
     return status === "paused" ? "paused" : "continue";
   }
 
@@ -92,9 +93,9 @@ export class RunState {
     this.#heardAt = 0;
   }
 
-  /** True if the platform replays a complete run. */
+  /** True for a replay of a complete run, also if another replay has completed the run meanwhile. */
   get isComplete(): boolean {
-    return this.#complete;
+    return this.#complete || this.#standing?.status === "complete";
   }
 
   /**
@@ -102,7 +103,7 @@ export class RunState {
    * failure, so the code catches this error too.
    */
   assertNotComplete(): void {
-    if (this.#complete) throw new MillraceError("not_retryable", "The run is complete: no further step starts.");
+    if (this.isComplete) throw new MillraceError("not_retryable", "The run is complete: no further step starts.");
   }
 
   async assertNotUndone(): Promise<void> {

@@ -263,18 +263,20 @@ async function recordEnd(
       error,
       cause,
       left: replay.leftTo(number + 1, failure),
-      spent: replay.spending.of(number, replay.undoes),
+      spent: replay.spending.of(number, replay.undoes, replay.beganAt),
       result: isToPack ? await platform.reading({ label: "end" }, pack, "always") : undefined,
     };
-    const told = notifyLane(replay, { status, error: failure && `${failure.code}: ${replay.hide(failure.message)}`, run: number });
-    const calls = replay.envelope.callback_url !== undefined;
+    const calls = envelope.callback_url !== undefined;
+    const inLane = envelope.kind === "command" && laneIn(replay.queue) !== undefined;
     // The keeper does not know the tags, so the write of an end with tags is not left to the keeper.
     const { newTags } = replay;
     const finish = (certain: boolean) =>
-      replay.recorder.finish(end, certain || newTags.length > 0, newTags, parent, hasFlow(replay.workflow));
-    if (replay.inbox.isKnownToRun && Date.now() - Date.parse(replay.envelope.created_at) < YOUNG_MS) await finish(calls);
-    else await platform.reading({ label: "end" }, () => finish(true), "always");
-    await told;
+      replay.recorder.finish({ ...end, ...replay.inbox.reader }, certain || newTags.length > 0, newTags, parent, hasFlow(replay.workflow));
+    const isSoon = !inLane && replay.inbox.isKnownToRun && Date.now() - Date.parse(envelope.created_at) < YOUNG_MS;
+    const write = () => (isSoon ? finish(calls) : platform.reading({ label: "end" }, () => finish(true), "always"));
+    // Nobody is notified of an end that is not recorded, because another replay or another run reports its own end.
+    while (!(await write())) if (!(await replay.inbox.followEnd())) return;
+    if (inLane) await notifyLane(replay, { status, error: failure && `${failure.code}: ${replay.hide(failure.message)}`, run: number });
     noteEnd(replay, number, status, failure && { ...failure, cause });
     if (calls) await callBack(replay);
   } catch (error) {
@@ -296,11 +298,9 @@ async function callBack({ env, instanceId }: Replay): Promise<void> {
 }
 
 /**
- * Ends the instance's turn in the lane of the instance. The call runs in parallel with the write of the run's end. The function never
- * throws.
+ * Ends the instance's turn in the lane of the instance, after the write of the run's end. The function never throws.
  */
 async function notifyLane({ env, queue, envelope, instanceId }: Replay, end: RunEnd): Promise<void> {
-  if (envelope.kind !== "command" || laneIn(queue) === undefined) return;
   const untold = await crashPoint("L12 ended, lane not notified", instanceId).catch(() => true);
   if (!untold) await notifyTurnOver(env, queue, envelope, instanceId, end);
 }

@@ -53,9 +53,10 @@ export class Spending {
     this.#rows += ROWS.report;
   }
 
-  /** The usage of a run so far, as JSON with the run's number as key. */
-  of(run: number, undoes: boolean): string {
-    const spent: Spent = {
+  /** The usage of a run so far, as JSON with the run's number as key. `began`: the start of the replay. */
+  of(run: number, undoes: boolean, began: number): string {
+    const spent: Spent & { began: number } = {
+      began,
       steps: this.#steps,
       ...(this.#failed > 0 && { failed: this.#failed }),
       ...(this.#rows > 0 && { rows: this.#rows }),

@@ -1,7 +1,7 @@
 import type { EntryKey } from "../../contract/ids.ts";
-import { fragment, now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
+import { type Fragment, fragment, now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
 import { isUndoBegun, wasApplied } from "../actions.ts";
-import { standingAt } from "../instances/fate.ts";
+import { isComplete, standingAt } from "../instances/fate.ts";
 import type { Outgoing } from "../outbox.ts";
 import { type Attempt, IS_LEFT_ALONE, isEntry } from "./entry.ts";
 
@@ -27,7 +27,8 @@ export function fenceCommit({ key, position, after, caught, token, undoable }: A
  * is rolled back. A claimed entry is never free for another attempt, because a deployment may have changed the effect class.
  *
  * The same refusal stops a replay if another replay has written since the replay read the inbox. The refusal also stops a
- * dead process's commit that arrives after the start of an undo, because the undo would miss the commit. A repeat of an ambiguous commit is
+ * dead process's commit that arrives after the start of an undo, because the undo would miss the commit. No commit follows the end of a
+ * complete run. A repeat of an ambiguous commit is
  * safe, because the repeat is refused and the row shows the attempt's own token. The statement returns the status of the instance at the
  * time of the write.
  */
@@ -99,15 +100,24 @@ interface Recorded {
 /** The token in the entry of a skipped step. The step did not run, and an operator gave its output. */
 export const SKIPPED = "skipped";
 
+/**
+ * The condition that another replay of an instance has written to the inbox since the replay of `row` has read the inbox. A replay that
+ * records a skipped step writes an operator's token. `instanceId` and `row` are SQL expressions.
+ */
+export function isOvertaken(instanceId: string, row: string): Fragment {
+  return fragment(`EXISTS (SELECT 1 FROM millrace_inbox other WHERE other.instance_id = ${instanceId}
+        AND other.updated_at >= ${row}->>'readAt' AND substr(other.token, 1, 8) NOT IN (${row}->>'replay', 'operator', '${SKIPPED}'))`);
+}
+
 const RECORD = `
   WITH given AS MATERIALIZED (SELECT value FROM json_each(?1))
   INSERT INTO millrace_inbox (instance_id, step, item, generation, position, after, caught, class, state, epoch, token, output, output_ref,
     messages, error, undoable, began_at, ended_at, updated_at)
   SELECT value->>'instanceId', value->>'step', value->>'item', value->>'generation', value->>'position', value->>'after',
     value->>'caught', value->>'class',
-    iif(EXISTS (SELECT 1 FROM millrace_inbox other WHERE other.instance_id = value->>'instanceId'
-        AND other.updated_at >= value->>'readAt' AND substr(other.token, 1, 8) NOT IN (value->>'replay', 'operator'))
-      OR (value->>'class' = 'commit' AND value->>'position' >= 0 AND ${isUndoBegun("value->>'instanceId'").fragment}), NULL, 'done'),
+    iif(${isOvertaken("value->>'instanceId'", "value").fragment}
+      OR (value->>'class' = 'commit' AND value->>'position' >= 0
+        AND (${isComplete("value->>'instanceId'").fragment} OR ${isUndoBegun("value->>'instanceId'").fragment})), NULL, 'done'),
     value->>'epoch', value->>'token', value->>'output', value->>'outputRef', value->>'messages', value->>'error',
     value->>'undoable', value->>'beganAt', iif(value->>'endedInline', ${now.fragment}, NULL), ${now.fragment}
   FROM given WHERE true

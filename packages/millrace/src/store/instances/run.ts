@@ -2,7 +2,7 @@ import { MAX_TAGS } from "../../contract/envelope.ts";
 import { fragment, now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
 import { KEEPER_PATIENCE_MS } from "../../contract/within.ts";
 import { selectCutOffSoFar } from "../actions.ts";
-import { UNDONE } from "../inbox/outcome.ts";
+import { isOvertaken, UNDONE } from "../inbox/outcome.ts";
 import { canBeTakenBack, hasDoubt, hasNoOutcome } from "../inbox/read.ts";
 import { AWAKE, AWAKENED, ENDED, FAILED, type InstanceStatus, IS_CLOSED, isClosed, RETRYABLE, UNSEEN } from "./status.ts";
 
@@ -44,8 +44,21 @@ export function revive({ id, run }: { id: string; run: number }): Statement {
     WHERE id = ${id} AND run = ${run} AND status IN ${FAILED}`;
 }
 
-/** The end of an instance's run. */
-export interface End {
+/** The replay that writes, and the database's time at which it read the inbox (see `Attempt`). */
+export interface Reader {
+  readonly replay: string;
+  readonly readAt: number | null;
+}
+
+/** State for later replays of a run, as JSON (see `LeftBehind`). */
+export interface KeptCaught extends Reader {
+  readonly id: string;
+  readonly run: number;
+  readonly left: string;
+}
+
+/** The end of an instance's run. A replay's report contains the fields of `Reader`, and the report of the keeper does not. */
+export interface End extends Partial<Reader> {
   readonly id: string;
   /** The number of the run. An operator's retry or undo starts a run with the next number. */
   readonly run: number;
@@ -64,11 +77,16 @@ export interface End {
 
 /**
  * Records the end of an instance's run. The end of a run before the present run is ignored. Within a run a success replaces a failure,
- * because a successful replay may follow a timed-out replay. A failure never replaces a success. The keeper checks a failed run again.
+ * because a successful replay may follow a timed-out replay. A failure never replaces a success. The keeper checks a failed run again. The
+ * end of an overtaken replay is ignored, and so is the success of a replay that began before the replay that failed. The statement returns
+ * the ids of the instances whose end it recorded.
  */
 export function finishInstance(end: End): RowStatement {
   return { text: FINISH, row: { ...end } };
 }
+
+/** The time at which the replay that ended an instance's run had begun, in the usage of its runs. */
+const beganAt = (spent: string) => `json_extract(${spent}, '$.' || run || '.began')`;
 
 const FINISH = `
   UPDATE millrace_instances SET status = r.value->>'status', error = r.value->>'error',
@@ -84,7 +102,9 @@ const FINISH = `
     AND (millrace_instances.status NOT IN ${ENDED.fragment}
       OR (millrace_instances.status = 'errored' AND r.value->>'status' <> 'errored'))
     AND (millrace_instances.undo IS NULL OR r.value->>'status' <> 'complete')
-    AND NOT ${IS_CLOSED.fragment}`;
+    AND NOT coalesce(${beganAt("spent")} > ${beganAt("r.value->>'spent'")}, 0)
+    AND NOT ${IS_CLOSED.fragment} AND NOT ${isOvertaken("r.value->>'id'", "r.value").fragment}
+  RETURNING id`;
 
 /** Selects the state of an instance: the number of its run, its status, and the action of its undo. */
 export interface Standing {
@@ -108,10 +128,16 @@ export function selectLeft(instanceId: string): Statement {
     FROM (SELECT 1) LEFT JOIN millrace_instances ON id = ${instanceId}`;
 }
 
-/** Records state for later replays during a run (see `LeftBehind`), as JSON. */
-export function keepCaught(id: string, left: string): Statement {
-  return sql`UPDATE millrace_instances SET caught = ${leftWith(sql`${left}`)} WHERE id = ${id}`;
+/** Records state for later replays of a run. Returns the instance's status, and no row for an overtaken replay. */
+export function keepCaught(kept: KeptCaught): RowStatement {
+  return { text: KEEP_CAUGHT, row: { ...kept } };
 }
+
+const KEEP_CAUGHT = `
+  UPDATE millrace_instances SET caught = ${leftWith(sql`r.value->>'left'`).text}
+  FROM json_each(?1) r
+  WHERE millrace_instances.id = r.value->>'id' AND run = r.value->>'run' AND NOT ${isOvertaken("r.value->>'id'", "r.value").fragment}
+  RETURNING id, run, undo, status`;
 
 /** Adds tags to an instance, up to `MAX_TAGS` in all. The statement writes no row if the instance has the tags already. */
 export function addTags(id: string, tags: readonly string[]): Statement {
