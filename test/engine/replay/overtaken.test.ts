@@ -1,11 +1,16 @@
 import { defineStep, notRetryable, upstreamRefused } from "millrace";
 import { instances } from "millrace/operate";
 import { afterEach, describe, expect, it } from "vitest";
+import { unpackOutput } from "../../../packages/millrace/src/guard/output.ts";
+import { packChildResult } from "../../../packages/millrace/src/guard/result.ts";
 import type { LabCall } from "../../probe/lab.ts";
+import { ProbeSignal } from "../../probe/messages.ts";
 import { mode } from "../../probe/mode.ts";
-import { operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
+import { blocked } from "../../probe/turns.ts";
+import { fresh, operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { errorOf, held, outputOf, platformReaches } from "../lab.ts";
-import { twoReplays } from "./ghost.ts";
+import { TurnKey } from "../lanes/turning.ts";
+import { replayHere, twoReplays } from "./ghost.ts";
 import { recorded, world } from "./world.ts";
 
 afterEach(() => {
@@ -129,6 +134,57 @@ describe("A replay that is still alive", () => {
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
   });
 
+  it.each([
+    ["wait", "waits", ({ step }: LabCall) => step.waitFor("other", ProbeSignal, { subject: "other" })],
+    ["question", "approvals", ({ step }: LabCall) => step.approve("other", { question: "Go on?" })],
+  ] as const)("W29 registers no %s after an operator's retry", async (_, table, older) => {
+    const { state, newer } = failing();
+    const { instanceId, begin, release } = await twoReplays({ older, newer });
+    await begin();
+    await platformReaches(instanceId, "errored");
+    state.isBroken = false;
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "mended" });
+    await until(async () => state.isHeld, Boolean);
+    expect(await release()).toMatchObject({ status: "rejected", reason: { message: expect.stringContaining("stopped the run") } });
+    expect(await rows(`SELECT 1 FROM millrace_${table} WHERE instance_id = ?1`, instanceId)).toEqual([]);
+    state.go = true;
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+  });
+
+  it("W33 does not overwrite the large result of a child that another replay reports", async () => {
+    const child = { tenantId: "acme", parent: fresh(), id: fresh(), run: 1 };
+    const [newer, older] = ["newer", "older"].map((word) => word.repeat(10_000));
+    const packed = JSON.parse(await packChildResult(probeEnv.PAYLOADS, child, newer));
+    await packChildResult(probeEnv.PAYLOADS, child, older);
+    expect(await unpackOutput(probeEnv.PAYLOADS, packed)).toBe(newer);
+  });
+
+  it("L12 reports no end to the lane of its command, because another replay runs", async () => {
+    const key = new TurnKey(blocked);
+    const state = { begun: 0, isHeld: false, go: false, recorded: false };
+    key.run("a", async ({ step }) => {
+      if (state.begun++ > 0) {
+        state.isHeld = true;
+        await held(() => state.recorded);
+        throw notRetryable("The older replay has failed.");
+      }
+      await step.read("wait for the older replay", () => held(() => state.isHeld));
+      await step.commit("act", () => ({}));
+      await step.read("wait", () => held(() => state.go));
+    });
+    await key.askAll("a", "b");
+    await key.seenBy("a begins");
+    await until(async () => state.begun === 1, Boolean);
+    const over = replayHere(blocked.workflow, key.id("a"), false).catch((error) => error.message);
+    await until(async () => state.isHeld, Boolean);
+    await recorded(key.id("a"), "act");
+    state.recorded = true;
+    expect(await over).toContain("Another replay");
+    expect(await key.stands(({ ahead }) => ahead.length > 0)).toMatchObject({ state: "waiting", ahead: [{ failed: null }] });
+    state.go = true;
+    expect(await key.seenBy("b ends")).toEqual(["a begins", "a ends", "b begins", "b ends"]);
+  });
+
   it.each(["restart", "undo", "cancel"] as const)("W33 does not end the run that an operator's %s has begun", async (verb) => {
     const undo = { isHeld: false, go: false };
     const state = { go: false };
@@ -152,7 +208,7 @@ describe("A replay that is still alive", () => {
       await platformReaches(instanceId, "complete");
     }
     undo.isHeld = false;
-    await instances.act(probeEnv, operator, verb, instanceId, { reason: "called off", undo: true });
+    await instances.act(probeEnv, operator, verb, instanceId, { reason: "called off" });
     state.go = verb !== "restart";
     await until(
       () => rows("SELECT 1 FROM millrace_instances WHERE id = ?1 AND run = 2 AND status = 'running'", instanceId),

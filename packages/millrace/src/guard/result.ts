@@ -1,5 +1,5 @@
 import { MillraceError } from "../contract/errors.ts";
-import { digest } from "../contract/ids.ts";
+import { attemptToken, digest } from "../contract/ids.ts";
 import { byteLength } from "../contract/limits.ts";
 import { halvedIn, type Strange, strangeIn, withoutHalves } from "../contract/plain.ts";
 import { beginning } from "../contract/text.ts";
@@ -43,11 +43,11 @@ export function readResult(kept: unknown): { result: unknown; changed: string | 
 const SMALL_RESULT_BYTES = 16 * 1024;
 
 /**
- * Packs the result of a child for its parent. A large result is stored once, in the folder of the parent's outputs, because retention keeps
- * that folder as long as the parent. Errors: `unavailable` if R2 fails after all retries.
+ * Packs the result of a child for its parent. A large result is stored in the folder of the parent's outputs, because retention keeps that
+ * folder as long as the parent. Each replay has its own path, because an overtaken replay may have another result. Errors: `unavailable` if R2 fails after all retries.
  */
 export async function packChildResult(bucket: R2Bucket, child: ChildRun, kept: unknown): Promise<string> {
-  const path = () => `${child.tenantId}/${child.parent}/${digest("child", child.id, String(child.run))}`;
+  const path = () => `${child.tenantId}/${child.parent}/${digest("child", child.id, String(child.run), attemptToken())}`;
   const value = kept === undefined ? undefined : readResult(kept).result;
   return JSON.stringify(await packOutput(bucket, path, value, SMALL_RESULT_BYTES));
 }

@@ -279,7 +279,7 @@ export class Inbox {
   /** Reads the inbox after a refused end, like `follow`. This replay ends if another replay has recorded a step that its code does not call. */
   async followEnd(): Promise<boolean> {
     const isBehind = await this.follow();
-    return isBehind && this.stepOrder.missed() !== undefined ? this.#overtake() : isBehind;
+    return isBehind && this.stepOrder.uncalled !== undefined ? this.#overtake() : isBehind;
   }
 
   #overtake(): Promise<never> {

@@ -240,6 +240,11 @@ export class StepOrder implements Progress {
     return this.#history?.missedBy(this, inDoubt);
   }
 
+  /** A step that the code has not called, although the code of another replay called it after the same results. */
+  get uncalled(): string | undefined {
+    return this.#history?.uncalledBy(this);
+  }
+
   #turnOf(settlement: Settlement): Promise<void> | undefined {
     const { label } = settlement;
     const [next = label] = this.#expected;
@@ -278,8 +283,7 @@ export class StepOrder implements Progress {
   /** Waits, for at most `NAMING_MS`, until the code calls the step that the code of the earlier replay called before the next result. */
   async #untilNamed(): Promise<void> {
     const startedAt = Date.now();
-    const uncalled = () => this.#history?.uncalledBy(this);
-    for (let next = uncalled(); next !== undefined; next = uncalled()) {
+    for (let next = this.uncalled; next !== undefined; next = this.uncalled) {
       if (Date.now() - startedAt > NAMING_MS) this.#unnamed.add(next);
       else await scheduler.wait(20);
     }

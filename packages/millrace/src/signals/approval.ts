@@ -37,6 +37,8 @@ export interface Asker {
 }
 
 export interface Question {
+  /** The number of the run that asks. */
+  run: number;
   workflow: string;
   question: string;
   /** JSON. */
@@ -76,7 +78,7 @@ export type Standing = Approval | Left;
 
 /**
  * Creates the approval and marks the instance as waiting, in one round trip. An existing approval is returned unchanged, also after a
- * restart, with the time that remains until its original deadline. The result is `Held` if an operator has paused the instance.
+ * restart, with the time that remains until its original deadline. The result is `Held` if an operator has paused the instance or begun another run.
  */
 export async function askQuestion(asker: Asker, asked: Question): Promise<Standing | Held> {
   const { env, tenantId, instanceId, label } = asker;

@@ -33,25 +33,26 @@ type WaitStanding = WaitEnd | Left;
 
 /**
  * Registers an instance's wait for an event with a subject. If a matching event is already stored, the event is assigned to the wait. The
- * result is `Held` if an operator has paused the instance.
+ * result is `Held` if an operator has paused the instance or begun another run.
  *
  * The row of the wait remains across restarts, so that a restarted run gets the same event or the same timeout. The time limit starts at
  * the first call. An event is assigned to at most one wait of an instance.
  */
 export async function registerWait(
-  run: Waiter,
+  waiter: Waiter,
+  run: number,
   label: string,
   type: string,
   subject: string,
   timeoutMs: number,
 ): Promise<WaitStanding | Held> {
-  const { instanceId } = run;
-  const { tenant_id } = run.envelope;
+  const { instanceId, workflow, version } = waiter;
+  const { tenant_id: tenantId } = waiter.envelope;
   const eventType = waitEventType(instanceId, label);
-  const { wait } = await namedBatch(run.env.DB, {
-    asked: askForEvent({ instanceId, name: label, workflow: run.workflow, tenantId: tenant_id, type, subject, eventType, timeoutMs }),
+  const { wait } = await namedBatch(waiter.env.DB, {
+    asked: askForEvent({ instanceId, run, name: label, workflow, tenantId, type, subject, eventType, timeoutMs }),
     taken: takeEarly(instanceId, label),
-    status: waitForEvent(instanceId, label, run.version),
+    status: waitForEvent(instanceId, label, version),
     wait: selectWait(instanceId, label, timeoutMs),
   });
   return wait[0] ? standing(wait[0], timeoutMs) : HELD;

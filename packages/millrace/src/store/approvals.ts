@@ -1,6 +1,6 @@
 import { fragment, now, type Statement, sql } from "../contract/sql.ts";
 import { SETTLED, UNDER_WAY } from "./instances/status.ts";
-import { isPaused } from "./instances/wait.ts";
+import { isHeld } from "./instances/wait.ts";
 
 /** The state of an approval. A pending approval is decided once, by an operator or at its deadline. */
 export type ApprovalState = "pending" | "approved" | "rejected";
@@ -8,6 +8,8 @@ export type ApprovalState = "pending" | "approved" | "rejected";
 export interface NewQuestion {
   readonly id: string;
   readonly instanceId: string;
+  /** The number of the run that asks. */
+  readonly run: number;
   /** The step's name on the platform. */
   readonly step: string;
   readonly tenantId: string;
@@ -20,13 +22,13 @@ export interface NewQuestion {
   readonly timeoutMs: number;
 }
 
-/** Creates an approval, unless its instance is paused. An existing approval remains unchanged. */
+/** Creates an approval, unless its instance is paused or another run has begun. An existing approval remains unchanged. */
 export function insertQuestion(asked: NewQuestion): Statement {
   return sql`
     INSERT INTO millrace_approvals (instance_id, step, id, tenant_id, workflow, question, details, otherwise, due_at, asked_at)
     SELECT ${asked.instanceId}, ${asked.step}, ${asked.id}, ${asked.tenantId}, ${asked.workflow}, ${asked.question}, ${asked.details},
       ${asked.otherwise}, ${now} + ${asked.timeoutMs}, ${now}
-    WHERE NOT ${isPaused(asked.instanceId)}
+    WHERE NOT ${isHeld(asked.instanceId, asked.run)}
     ON CONFLICT (instance_id, step) DO NOTHING`;
 }
 

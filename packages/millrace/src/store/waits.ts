@@ -2,12 +2,14 @@ import { among, now, type RowStatement, type Statement, sql } from "../contract/
 import { wasApplied } from "./actions.ts";
 import type { NewChild } from "./instances/children.ts";
 import { UNDER_WAY } from "./instances/status.ts";
-import { isPaused } from "./instances/wait.ts";
+import { isHeld } from "./instances/wait.ts";
 import { FITS, FITS_AS_SENT, OLDEST_FITTING } from "./signals.ts";
 
 /** An instance's wait for an event. */
 export interface NewWait {
   readonly instanceId: string;
+  /** The number of the run that waits. */
+  readonly run: number;
   /** The name of the waiting step on the platform. */
   readonly name: string;
   readonly workflow: string;
@@ -21,15 +23,15 @@ export interface NewWait {
 }
 
 /**
- * Registers an instance's wait for an event, unless the instance is paused. A wait may be registered several times. The time limit of the
+ * Registers an instance's wait for an event, unless the instance is paused or another run has begun. A wait may be registered several times. The time limit of the
  * wait counts from its first registration.
  */
 export function askForEvent(wait: NewWait): Statement {
-  const { instanceId, name, workflow, tenantId, type, subject, eventType, timeoutMs } = wait;
+  const { instanceId, run, name, workflow, tenantId, type, subject, eventType, timeoutMs } = wait;
   return sql`
     INSERT INTO millrace_waits (instance_id, name, workflow, tenant_id, type, subject, event_type, since_at, asked_at, due_at)
     SELECT ${instanceId}, ${name}, ${workflow}, ${tenantId}, ${type}, ${subject}, ${eventType}, ${now}, ${now}, ${now} + ${timeoutMs}
-    WHERE NOT ${isPaused(instanceId)}
+    WHERE NOT ${isHeld(instanceId, run)}
     ON CONFLICT (instance_id, name) DO UPDATE SET asked_at = excluded.asked_at, due_at = since_at + ${timeoutMs}`;
 }
 

@@ -30,7 +30,7 @@ export function askerAt({ env, envelope, instanceId, version }: Replay, { label 
 }
 
 /** Validates a question to an operator. Errors: `invalid_payload`. */
-export function questionOf(workflow: string, { label }: StepCall, request: ApprovalRequest): Question {
+export function questionOf(workflow: string, { label }: StepCall, request: ApprovalRequest): Omit<Question, "run"> {
   const { question, details, timeout = DEFAULT_TIMEOUT, otherwise = "reject" } = request;
   const refused = (why: string) => new MillraceError("invalid_payload", `The approval "${label}" is invalid: ${why}.`);
   const count = typeof question === "string" ? characterCount(question) : 0;

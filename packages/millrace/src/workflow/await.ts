@@ -33,7 +33,7 @@ export async function awaitEvent(
     assertSignalled(signalled, type);
     assertSubject(step.label, subject);
     await replay.keepCaught(step);
-    const stands = await registerWait(replay, step.label, type, subject, timeoutMs);
+    const stands = await registerWait(replay, await replay.run.number(), step.label, type, subject, timeoutMs);
     if ("leftMs" in stands) {
       const open = access !== undefined && access.scope !== null;
       logWait(replay, { step: step.label, event_type: type, about: subject, open, until: timeIn(stands.leftMs) });
@@ -61,7 +61,7 @@ export async function askPerson({ replay, platform, step }: At, request: Approva
   const asked = await platform.holds.begin(step, async () => {
     const question = questionOf(replay.workflow, step, request);
     await replay.keepCaught(step);
-    const stands = await askQuestion(asker, question);
+    const stands = await askQuestion(asker, { ...question, run: await replay.run.number() });
     if ("leftMs" in stands) logWait(replay, { step: step.label, approval_id: id, until: timeIn(stands.leftMs) });
     return stands;
   });

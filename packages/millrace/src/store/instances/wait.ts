@@ -80,7 +80,7 @@ export function resumeResolved(instanceId: string): Statement {
     WHERE id = ${instanceId} AND status = 'in_doubt' AND NOT ${hasDoubt(instanceId)}`;
 }
 
-/** The condition that an operator has paused an instance, so that none of its steps starts. */
-export function isPaused(id: string): Statement {
-  return sql`EXISTS (SELECT 1 FROM millrace_instances WHERE id = ${id} AND status = 'paused')`;
+/** The condition that no step of a run starts, because an operator has paused the instance or begun another run. */
+export function isHeld(id: string, run: number): Statement {
+  return sql`EXISTS (SELECT 1 FROM millrace_instances WHERE id = ${id} AND (status = 'paused' OR run <> ${run}))`;
 }
