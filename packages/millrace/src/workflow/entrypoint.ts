@@ -272,7 +272,8 @@ async function recordEnd(
     const { newTags } = replay;
     const finish = (certain: boolean) =>
       replay.recorder.finish({ ...end, ...replay.inbox.reader }, certain || newTags.length > 0, newTags, parent, hasFlow(replay.workflow));
-    const isSoon = !inLane && replay.inbox.isKnownToRun && Date.now() - Date.parse(envelope.created_at) < YOUNG_MS;
+    // Only the replay knows the reason of a failure.
+    const isSoon = !inLane && failure === null && replay.inbox.isKnownToRun && Date.now() - Date.parse(envelope.created_at) < YOUNG_MS;
     const write = () => (isSoon ? finish(calls) : platform.reading({ label: "end" }, () => finish(true), "always"));
     // Nobody is notified of an end that is not recorded, because another replay or another run reports its own end.
     while (!(await write())) if (!(await replay.inbox.followEnd())) return;
