@@ -13,6 +13,7 @@ import { LEFT_OPEN } from "./left-open.ts";
 import { MESSAGES } from "./messages.ts";
 import type { Mutant } from "./mutant.ts";
 import { OPERATORS } from "./operators.ts";
+import { OVERTAKEN } from "./overtaken.ts";
 import { RECORDER } from "./recorder.ts";
 import { RETENTION } from "./retention.ts";
 import { SCHEDULES } from "./schedules.ts";
@@ -25,6 +26,7 @@ import { WEBHOOKS } from "./webhooks.ts";
 export const MUTANTS: readonly Mutant[] = [
   ...GUARD,
   ...INLINE_STEPS,
+  ...OVERTAKEN,
   ...RECORDER,
   ...INTAKE,
   ...FLOW,

@@ -108,6 +108,8 @@ interface Heard {
    * effect.
    */
   readonly isPast: (label: string) => boolean;
+  /** The known status of a step's effect, if an attempt has failed. The code may have ended before the failure. */
+  readonly effectOf: (label: string) => Unrecorded | undefined;
   /** The state that earlier runs stored for this replay. */
   readonly before: Readonly<Record<string, LeftBehind>> | undefined;
 }
@@ -124,9 +126,11 @@ export function reopened(open: number, effect: Unrecorded | undefined): Reopened
  * The state that a replay stores for the next run, as JSON. The state contains the failures that the replay's code received, except the
  * last failure, and the steps to attempt again. Null without such failures and steps.
  */
-export function leftBy({ failures, unheard, isPast, before }: Heard, next: number, ended: Failure | null): string | null {
+export function leftBy({ failures, unheard, isPast, effectOf, before }: Heard, next: number, ended: Failure | null): string | null {
   const open = (labels: readonly string[]) =>
-    Object.fromEntries(labels.map((label) => [label, reopened(next, failures[label]?.effect ?? before?.[label]?.effect)]));
+    Object.fromEntries(
+      labels.map((label) => [label, reopened(next, failures[label]?.effect ?? effectOf(label) ?? before?.[label]?.effect)]),
+    );
   const { [ended?.step ?? ""]: _, [ended?.behind ?? ""]: __, ...heard } = failures;
   const left = { ...before, ...open(unheard), ...heard, ...open(Object.keys(heard).filter(isPast)) };
   return Object.keys(left).length > 0 ? packLeft(left) : null;

@@ -1,12 +1,15 @@
+import { type Acting, caughtOf } from "./caught.ts";
+import type { Unrecorded } from "./failure.ts";
+
 /** The guarded steps that a workflow's code has begun in this replay, including steps that the code does not await. */
 export class GuardedSteps {
-  readonly #begun = new Set<string>();
+  readonly #begun = new Map<string, Acting>();
   readonly #underWay = new Set<Promise<unknown>>();
   readonly #awaited = new Set<string>();
   readonly #failed = new Map<string, unknown>();
 
-  begin(label: string, outcome: Promise<unknown>): void {
-    this.#begun.add(label);
+  begin(step: Acting & { readonly label: string }, outcome: Promise<unknown>): void {
+    this.#begun.set(step.label, step);
     this.#underWay.add(outcome);
     const release = () => void this.#underWay.delete(outcome);
     outcome.then(release, release);
@@ -28,7 +31,12 @@ export class GuardedSteps {
 
   /** The guarded steps that the code did not await. */
   get floating(): readonly string[] {
-    return [...this.#begun].filter((label) => !this.#awaited.has(label));
+    return [...this.#begun.keys()].filter((label) => !this.#awaited.has(label));
+  }
+
+  /** The known status of a step's effect, from the error of the step's last attempt. */
+  effectOf(label: string, error: unknown): Unrecorded | undefined {
+    return error === undefined ? undefined : caughtOf(error, this.#begun.get(label)).effect;
   }
 
   failedUnheard(label: string): boolean {

@@ -158,7 +158,7 @@ export class Replay {
   async take<T>(step: StepCall, work: () => Promise<T>, look?: (failure: Error) => Promise<unknown>): Promise<T> {
     if (this.stepOrder.isOver) return new Promise(() => undefined);
     const outcome = this.#outcomeOf(step, work, look);
-    if (step.guarded) this.guarded.begin(step.label, outcome);
+    if (step.guarded) this.guarded.begin(step, outcome);
     const heard = this.stepOrder.settle(step, outcome);
     if (step.acts) outcome.catch(() => (this.stepOrder.unheard.length > 1 ? this.#keepBeside(heard) : undefined));
     return heard;
@@ -303,6 +303,7 @@ export class Replay {
     if (this.undoes) return null;
     const { failures, unheard } = this.stepOrder;
     const isPast = (label: string) => this.inbox.wasOver(label) || this.guarded.failedUnheard(label);
-    return leftBy({ failures, unheard, isPast, before: this.inbox.history?.left }, next, failure);
+    const effectOf = (label: string) => this.guarded.effectOf(label, this.failures.lastOf(label));
+    return leftBy({ failures, unheard, isPast, effectOf, before: this.inbox.history?.left }, next, failure);
   }
 }

@@ -36,13 +36,18 @@ export interface Past {
   readonly readAt: number;
 }
 
-export async function pastOf({ DB }: EngineEnv, { id, undo, error }: Instance): Promise<Past> {
+export async function pastOf({ DB }: EngineEnv, { id, undo, run, error }: Instance): Promise<Past> {
   const rows = await namedBatch(DB, { entries: selectEntries(id), state: selectLeft(id) });
   const entries = rows.entries as unknown as Seen[];
   const [row] = rows.state as unknown as [{ caught: string | null; effect: Failure["effect"] | null; read_at: number }];
   const stored: Past["stored"] = JSON.parse(row.caught ?? "{}");
   const history = new History(entries, stored);
-  const caught = new Set([...history.failures.keys()].filter((label) => history.openSince(label) === undefined));
+  // The retry of an undone instance forgets the failures on which no remaining effect depends (see `beginRetry`).
+  const cleared = Object.entries(stored).flatMap(([label, { upTo }]) =>
+    upTo === undefined ? [] : [[label, { open: run, upTo }] as const],
+  );
+  const next = undo === "done" ? new History(entries, Object.fromEntries(cleared)) : history;
+  const caught = new Set([...next.failures.keys()].filter((label) => next.openSince(label) === undefined));
   const unrecorded = new Map<string, Unrecorded>();
   for (const [label, one] of [...history.failures, ...Object.entries(stored)]) if (one.effect) unrecorded.set(label, one.effect);
   const label = undo === null && (error?.step || error?.behind);

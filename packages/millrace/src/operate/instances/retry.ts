@@ -156,10 +156,10 @@ export async function planRun(
   { recorded, cleared = [], isGoingOn = false, start, runs = "runs" }: Run,
 ): Promise<ActionPlan["effects"]> {
   const past = await pastOf(env, instance);
-  const caught = new Set(instance.undo === "done" ? [] : [...past.caught].filter((label) => !cleared.includes(label)));
+  const caught = new Set([...past.caught].filter((label) => !cleared.includes(label)));
   const effects = await planEffects(env, by, instance, {
     effects: recorded,
-    failed: new Map([...past.unrecorded.keys()].filter((label) => caught.has(label)).map((label) => [label, "caught"])),
+    failed: new Map([...past.unrecorded.keys()].map((label) => [label, caught.has(label) ? "caught" : runs])),
     recorded(effect) {
       const verdict = retryVerdictOn(effect, caught);
       if (isGoingOn && effect.state === "claimed" && verdict !== "caught") return "under_way";
