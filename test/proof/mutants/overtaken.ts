@@ -9,7 +9,7 @@ const killedBy = "test/engine/replay/overtaken.test.ts";
 export const OVERTAKEN = mutantsOf("guard", {
   "an overtaken replay ends its run": {
     file: ENDS,
-    find: "AND NOT ${IS_CLOSED.fragment} AND NOT ${isOvertaken(\"r.value->>'id'\", \"r.value\").fragment}",
+    find: 'AND NOT ${IS_CLOSED.fragment} AND NOT ${isOvertaken("r.value->>\'id\'", "r.value").fragment}',
     put: "AND NOT ${IS_CLOSED.fragment}",
     killedBy,
   },
@@ -39,7 +39,7 @@ export const OVERTAKEN = mutantsOf("guard", {
   },
   "an older replay completes a run that a newer replay has reported as failed": {
     file: ENDS,
-    find: "AND NOT coalesce(${beganAt(\"spent\")} > ${beganAt(\"r.value->>'spent'\")}, 0)",
+    find: 'AND NOT coalesce(${beganAt("spent")} > ${beganAt("r.value->>\'spent\'")}, 0)',
     put: "",
     killedBy,
   },
@@ -50,9 +50,9 @@ export const OVERTAKEN = mutantsOf("guard", {
     killedBy,
   },
   "a commit is written after another replay has completed the run": {
-    file: "packages/millrace/src/store/inbox/outcome.ts",
-    find: "${isComplete(\"value->>'instanceId'\").fragment} OR ",
-    put: "",
+    file: "packages/millrace/src/store/actions.ts",
+    find: "(i.status = 'complete' OR a.restarted_at IS NOT NULL)",
+    put: "a.restarted_at IS NOT NULL",
     killedBy,
   },
   "an overtaken replay ends the turn of its lane": {
@@ -72,5 +72,11 @@ export const OVERTAKEN = mutantsOf("guard", {
     find: 'digest("child", child.id, String(child.run), attemptToken())',
     put: 'digest("child", child.id, String(child.run))',
     killedBy,
+  },
+  "the next run does not learn that an effect failed after the end of the code": {
+    file: "packages/millrace/src/replay/caught.ts",
+    find: "?? effectOf(label) ??",
+    put: "??",
+    killedBy: "test/engine/operate/undo-unheard.test.ts",
   },
 });

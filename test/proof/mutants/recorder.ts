@@ -30,7 +30,7 @@ export const RECORDER = mutantsOf("recorder", {
   },
   "a commit is written after the start of an undo": {
     file: OUTCOME,
-    find: "OR (value->>'class' = 'commit' AND value->>'position' >= 0 AND ${isUndoBegun(\"value->>'instanceId'\").fragment})",
+    find: "OR (value->>'class' = 'commit' AND value->>'position' >= 0 AND ${isRunOver(\"value->>'instanceId'\").fragment})",
     put: "",
     killedBy: "test/engine/operate/late-commit.test.ts",
   },

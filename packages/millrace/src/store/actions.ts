@@ -261,18 +261,18 @@ export function takeActions(which: Statement, elsewhere: ReadonlySet<string>): S
 }
 
 /**
- * The condition that an undo of an instance has started or is complete. Then the previous run has ended, and the undo reads the effects of
- * that run. `instanceId` is an SQL expression.
+ * The condition that an instance is complete, or that its undo has started. Then the run has ended, and an undo reads the effects of that
+ * run. `instanceId` is an SQL expression.
  */
-export function isUndoBegun(instanceId: string): Fragment {
-  return fragment(`EXISTS (SELECT 1 FROM millrace_instances i CROSS JOIN millrace_actions a ON a.id = i.undo
-    WHERE i.id = ${instanceId} AND a.restarted_at IS NOT NULL)`);
+export function isRunOver(instanceId: string): Fragment {
+  return fragment(`EXISTS (SELECT 1 FROM millrace_instances i LEFT JOIN millrace_actions a ON a.id = i.undo
+    WHERE i.id = ${instanceId} AND (i.status = 'complete' OR a.restarted_at IS NOT NULL))`);
 }
 
 /**
  * Records that the run of an action starts, because the platform has ended the previous run. A retry or a restart calls this function after
  * the platform's restart. An undo calls this function before the platform's restart, and after the call no commit of the previous run is
- * recorded (`isUndoBegun`).
+ * recorded (`isRunOver`).
  */
 export function noteRunBegun(id: string): Statement {
   return sql`UPDATE millrace_actions SET restarted_at = ${now} WHERE id = ${id}`;

@@ -1,7 +1,7 @@
 import type { EntryKey } from "../../contract/ids.ts";
 import { type Fragment, fragment, now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
-import { isUndoBegun, wasApplied } from "../actions.ts";
-import { isComplete, standingAt } from "../instances/fate.ts";
+import { isRunOver, wasApplied } from "../actions.ts";
+import { standingAt } from "../instances/fate.ts";
 import type { Outgoing } from "../outbox.ts";
 import { type Attempt, IS_LEFT_ALONE, isEntry } from "./entry.ts";
 
@@ -116,8 +116,7 @@ const RECORD = `
   SELECT value->>'instanceId', value->>'step', value->>'item', value->>'generation', value->>'position', value->>'after',
     value->>'caught', value->>'class',
     iif(${isOvertaken("value->>'instanceId'", "value").fragment}
-      OR (value->>'class' = 'commit' AND value->>'position' >= 0
-        AND (${isComplete("value->>'instanceId'").fragment} OR ${isUndoBegun("value->>'instanceId'").fragment})), NULL, 'done'),
+      OR (value->>'class' = 'commit' AND value->>'position' >= 0 AND ${isRunOver("value->>'instanceId'").fragment}), NULL, 'done'),
     value->>'epoch', value->>'token', value->>'output', value->>'outputRef', value->>'messages', value->>'error',
     value->>'undoable', value->>'beganAt', iif(value->>'endedInline', ${now.fragment}, NULL), ${now.fragment}
   FROM given WHERE true

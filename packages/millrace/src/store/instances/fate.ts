@@ -54,11 +54,6 @@ export function standingAt(id: string): Fragment {
   return fragment(`(SELECT json_object('run', i.run, 'status', i.status, 'undo', i.undo) FROM millrace_instances i WHERE i.id = ${id})`);
 }
 
-/** The condition that an instance is complete. `id` is an SQL expression. */
-export function isComplete(id: string): Fragment {
-  return fragment(`EXISTS (SELECT 1 FROM millrace_instances i WHERE i.id = ${id} AND i.status = 'complete')`);
-}
-
 /** The state of an instance. */
 export interface Fate {
   subject: string;
