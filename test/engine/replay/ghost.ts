@@ -7,7 +7,7 @@ import { app } from "../../probe/worker.ts";
 import { envelopeOf, probeEnv, until } from "../harness.ts";
 import { held, LAB, runLab } from "../lab.ts";
 
-/** A platform whose process remains alive: it makes one attempt at each step, and stores nothing. */
+/** A platform whose process remains alive: each step gets one attempt, and nothing is stored. */
 const steps = {
   do: (_name: string, _policy: object, body: (call: object) => Promise<unknown>) => body({ attempt: 1 }),
   sleep: () => Promise.resolve(),

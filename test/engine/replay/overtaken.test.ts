@@ -44,7 +44,7 @@ function goingOn() {
   return { done, act, state, newer };
 }
 
-/** A run that fails in its newer replay until it is mended, and then pauses until it may continue. */
+/** A run whose newer replay fails until the test has fixed it. Then the run pauses until it may continue. */
 function failing() {
   const state = { isBroken: true, isHeld: false, go: false };
   const newer = async ({ step }: LabCall) => {
@@ -249,6 +249,23 @@ describe("A replay that is still alive", () => {
     expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
     expect([await statusOf(instanceId), done]).toEqual(["complete", []]);
     expect(await rows("SELECT step FROM millrace_inbox WHERE instance_id = ?1", instanceId)).toEqual([]);
+  });
+
+  it("I17 returns its result to the platform, although another replay has completed the run", async () => {
+    const pause = { isHeld: false, go: false };
+    const newer = async ({ step }: LabCall) => {
+      pause.isHeld = true;
+      await held(() => pause.go);
+      await step.sleep("a moment", "1 second");
+      return "newer";
+    };
+    const { instanceId, begin, release } = await twoReplays({ older: completes, newer });
+    await begin();
+    await until(async () => pause.isHeld, Boolean);
+    await release();
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    pause.go = true;
+    expect(await outputOf(instanceId)).toBe("newer");
   });
 
   it("W33 records its end if another replay has recorded the same steps in the same order since its last read", async () => {

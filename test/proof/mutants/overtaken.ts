@@ -45,8 +45,8 @@ export const OVERTAKEN = mutantsOf("guard", {
   },
   "a replay continues after another replay has completed the run": {
     file: "packages/millrace/src/replay/run-state.ts",
-    find: 'if (status === "complete" && !this.#complete) return "stopped";',
-    put: "",
+    find: 'return this.#complete || this.#standing?.status === "complete";',
+    put: "return this.#complete;",
     killedBy,
   },
   "a commit is written after another replay has completed the run": {
@@ -57,8 +57,8 @@ export const OVERTAKEN = mutantsOf("guard", {
   },
   "an overtaken replay ends the turn of its lane": {
     file: "packages/millrace/src/workflow/entrypoint.ts",
-    find: "while (!(await write())) if (!(await replay.inbox.followEnd())) return;",
-    put: "await write();",
+    find: "if (!isRecorded && !(await replay.run.isAt(status))) return;",
+    put: "",
     killedBy,
   },
   "a replay waits or asks although another run has begun": {

@@ -62,6 +62,7 @@ export async function record<Output>(
   } else inbox.noteOther(step);
   if (!isDone(answer)) {
     if ((await replay.run.readDecision()) !== "continue") return { held: true };
+    replay.run.assertNotComplete();
     throw new MillraceError("lease_lost", `Another attempt has claimed "${step.label}": the outcome of this attempt was not recorded.`);
   }
   const result = resultOf(replay.instanceId, entry ?? { ...attempt.key, output: packed.output, output_ref: packed.outputRef, error });

@@ -3,7 +3,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { platformId } from "../contract/ids.ts";
 import type { RecorderClient } from "../recorder/client.ts";
 import type { Standing } from "../store/instances/run.ts";
-import { isClosed } from "../store/instances/status.ts";
+import { type InstanceStatus, isClosed } from "../store/instances/status.ts";
 
 /**
  * How long a run uses a status of its instance's row, in milliseconds. No effect begins with an older status. Therefore a run that slept,
@@ -80,9 +80,13 @@ export class RunState {
     if (undo !== null || status === "terminated" || isClosed(this.#standing)) return "stopped";
     // If another run has begun, this run must end, because the other run waits for the end of this run.
     if (run !== (await this.number())) return "stopped";
-    // Another replay of this run has completed the run.
-    if (status === "complete" && !this.#complete) return "stopped";
     return status === "paused" ? "paused" : "continue";
+  }
+
+  /** True if this run has the status in the database. */
+  async isAt(status: InstanceStatus): Promise<boolean> {
+    const [standing, number] = [await this.#look(), await this.number()];
+    return standing?.run === number && standing.status === status;
   }
 
   get undo(): string | null {

@@ -275,8 +275,10 @@ async function recordEnd(
     // Only the replay knows the reason of a failure.
     const isSoon = !inLane && failure === null && replay.inbox.isKnownToRun && Date.now() - Date.parse(envelope.created_at) < YOUNG_MS;
     const write = () => (isSoon ? finish(calls) : platform.reading({ label: "end" }, () => finish(true), "always"));
-    // Nobody is notified of an end that is not recorded, because another replay or another run reports its own end.
-    while (!(await write())) if (!(await replay.inbox.followEnd())) return;
+    let isRecorded = await write();
+    while (!isRecorded && (await replay.inbox.followEnd())) isRecorded = await write();
+    // Another replay or another run reports its own end. A write whose answer was lost has recorded this end.
+    if (!isRecorded && !(await replay.run.isAt(status))) return;
     if (inLane) await notifyLane(replay, { status, error: failure && `${failure.code}: ${replay.hide(failure.message)}`, run: number });
     noteEnd(replay, number, status, failure && { ...failure, cause });
     if (calls) await callBack(replay);

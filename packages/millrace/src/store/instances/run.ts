@@ -79,7 +79,7 @@ export interface End extends Partial<Reader> {
  * Records the end of an instance's run. The end of a run before the present run is ignored. Within a run a success replaces a failure,
  * because a successful replay may follow a timed-out replay. A failure never replaces a success. The keeper checks a failed run again. The
  * end of an overtaken replay is ignored, and so is the success of a replay that began before the replay that failed. The statement returns
- * the ids of the instances whose end it recorded.
+ * the ids of the instances with a recorded end.
  */
 export function finishInstance(end: End): RowStatement {
   return { text: FINISH, row: { ...end } };
