@@ -7,7 +7,7 @@ import type { LabCall } from "../../probe/lab.ts";
 import { ProbeSignal } from "../../probe/messages.ts";
 import { mode } from "../../probe/mode.ts";
 import { blocked } from "../../probe/turns.ts";
-import { fresh, operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
+import { dieAt, fresh, operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { errorOf, held, outputOf, platformReaches } from "../lab.ts";
 import { TurnKey } from "../lanes/turning.ts";
 import { replayHere, twoReplays } from "./ghost.ts";
@@ -183,6 +183,32 @@ describe("A replay that is still alive", () => {
     expect(await key.stands(({ ahead }) => ahead.length > 0)).toMatchObject({ state: "waiting", ahead: [{ failed: null }] });
     state.go = true;
     expect(await key.seenBy("b ends")).toEqual(["a begins", "a ends", "b begins", "b ends"]);
+  });
+
+  it("L12 reports no end to the lane of its command after an operator's retry", async () => {
+    const key = new TurnKey(blocked);
+    const id = key.id("a");
+    const state = { begun: 0, isHeld: false, goesOn: false, isOver: false };
+    key.run("a", async ({ step }) => {
+      const nth = state.begun++;
+      if (nth === 0) await step.read("wait for the older replay", () => held(() => state.isHeld));
+      state.isHeld ||= nth === 1;
+      if (nth === 1) await held(() => state.goesOn);
+      if (nth < 2) throw notRetryable("The run has failed.");
+      await step.read("wait", () => held(() => state.isOver));
+    });
+    await key.ask("a");
+    await until(async () => state.begun === 1, Boolean);
+    const over = replayHere(blocked.workflow, id, false).catch((error) => error.message);
+    expect(await reaches(id, "errored")).toBe("errored");
+    await instances.act(probeEnv, operator, "retry", id, { reason: "mended" });
+    await until(async () => state.begun === 3, Boolean);
+    const reports = dieAt("L12 ended, lane not notified", id);
+    state.goesOn = true;
+    await over;
+    expect([reports.died(), await statusOf(id)]).toEqual([false, "running"]);
+    state.isOver = true;
+    expect(await reaches(id, "complete")).toBe("complete");
   });
 
   it.each(["restart", "undo", "cancel"] as const)("W33 does not end the run that an operator's %s has begun", async (verb) => {

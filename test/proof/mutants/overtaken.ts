@@ -55,7 +55,7 @@ export const OVERTAKEN = mutantsOf("guard", {
     put: "a.restarted_at IS NOT NULL",
     killedBy,
   },
-  "an overtaken replay ends the turn of its lane": {
+  "a replay of an earlier run ends the turn of its lane": {
     file: "packages/millrace/src/workflow/entrypoint.ts",
     find: "if (!isRecorded && !(await replay.run.isAt(status))) return;",
     put: "",
