@@ -138,7 +138,7 @@ const NO_TRANSITIONS = [
   "IS_BEING_RESTARTED",
   "hasToTakeBack",
   "holdBack",
-  "isPaused",
+  "isHeld",
   "leftWith",
   "noteLost",
   "releaseHeld",

@@ -5,7 +5,7 @@ const ENDS = "packages/millrace/src/store/instances/run.ts";
 const INBOX = "packages/millrace/src/replay/inbox.ts";
 const killedBy = "test/engine/replay/overtaken.test.ts";
 
-/** Replays that are still alive, and that write for a run which another replay or another run has continued. No program has such a replay. */
+/** Writes of replays that are still alive beside another replay or another run. No program has such a replay. */
 export const OVERTAKEN = mutantsOf("guard", {
   "an overtaken replay ends its run": {
     file: ENDS,

@@ -242,8 +242,8 @@ export class Recorder extends DurableObject<EngineEnv> {
 
   /**
    * Records the end of a run, reports the end of a child to its parent, and starts the instance that gets the slot of the ended one
-   * (`inFlow`). The call returns before the commit, unless `certain` is true. If the write is lost, the keeper polls the platform and repeats
-   * the write. Returns false if the end was certainly not recorded.
+   * (`inFlow`). The call returns before the commit, unless `certain` is true. If the write is lost, the keeper polls the platform and
+   * repeats the write. Returns false if the end was certainly not recorded.
    */
   async finish(end: End, certain = false, tags: readonly string[] = [], parent?: string, inFlow = false): Promise<boolean> {
     const committed = this.#commits.commit({

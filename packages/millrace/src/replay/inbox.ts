@@ -254,7 +254,7 @@ export class Inbox {
     };
   }
 
-  /** This replay as the author of a write. The write is refused if another replay has written to the inbox since this replay's last read. */
+  /** The author of a write, which is refused if another replay has written to the inbox since this replay's last read. */
   get reader(): Reader {
     return { replay: this.#replay, readAt: this.undoes ? null : this.#readAt };
   }
@@ -276,7 +276,7 @@ export class Inbox {
     return !this.undoes && entries.some(({ updated_at, token }) => updated_at >= before && !token.startsWith(this.#replay));
   }
 
-  /** Reads the inbox after a refused end, like `follow`. This replay ends if another replay has recorded a step that its code does not call. */
+  /** Like `follow`, after a refused end. This replay ends if another replay has recorded a step that the code did not call. */
   async followEnd(): Promise<boolean> {
     const isBehind = await this.follow();
     return isBehind && this.stepOrder.uncalled !== undefined ? this.#overtake() : isBehind;
