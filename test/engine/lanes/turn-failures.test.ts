@@ -106,19 +106,24 @@ describe("Closed instances", () => {
     }
   });
 
-  it("a lane with `hold` continues after the close of an instance that failed before the database had its end", async () => {
+  it("a lane with `hold` is held after the database has the end of its failed instance, and continues after the close", async () => {
     const key = new TurnKey(heldUp);
-    const written = Promise.withResolvers<void>();
+    const [ended, written] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     const { finish } = Recorder.prototype;
     const spy = vi.spyOn(Recorder.prototype, "finish").mockImplementation(async function (this: Recorder, ...end) {
-      if (end[0].id === key.id("a")) await written.promise;
+      if (end[0].id === key.id("a")) {
+        ended.resolve();
+        await written.promise;
+      }
       return finish.apply(this, end);
     });
     onTestFinished(() => spy.mockRestore());
     key.breaks("a");
     await key.askAll("a", "b");
-    expect(await key.stands(({ state }) => state === "held")).toMatchObject({ ahead: [{ failed: expect.any(String) }] });
+    await ended.promise;
+    expect(await key.stands(({ state }) => state === "waiting")).toMatchObject({ ahead: [{ failed: null }] });
     written.resolve();
+    expect(await key.stands(({ state }) => state === "held")).toMatchObject({ ahead: [{ failed: expect.any(String) }] });
     await key.reaches("a", "errored");
     await instances.act(probeEnv, key.by, "close", key.id("a"), { reason: "A test." });
     expect(await key.seenBy("b ends")).toEqual(["a begins", "b begins", "b ends"]);
