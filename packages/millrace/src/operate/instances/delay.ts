@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { crashPoint } from "../../contract/crash-points.ts";
+import type { Envelope } from "../../contract/envelope.ts";
 import { laneIn, MAX_DUE_SECONDS } from "../../contract/queue.ts";
 import { iso } from "../../contract/row.ts";
 import { relay } from "../../recorder/relay.ts";
