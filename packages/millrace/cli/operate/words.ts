@@ -11,7 +11,7 @@ export function shownJson(value: unknown, indent = 0): string {
   );
 }
 
-/** Characters that JSON.stringify leaves as they are: C1 control characters, line separators, format characters. Line breaks are excluded. */
+/** Characters that JSON.stringify leaves unchanged: C1 control characters, line separators, format characters. Line breaks are excluded. */
 const UNSEEN = /[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--\n]/gv;
 
 /** The workflow and the subject of an instance. The default subject, which is the name of the workflow, is omitted. */
