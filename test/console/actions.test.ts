@@ -104,7 +104,7 @@ it("the audit screen shows refusals, filters by actor, verb and result, and upda
   expect(await other.getByLabel("Until").locator(":checked").textContent()).toBe(before);
   // In a narrow window the actor and the reason are below the row instead of in columns.
   await page.setViewportSize({ width: 390, height: 844 });
-  await page.locator("td.below", { hasText: /ada:/ }).waitFor();
+  await page.locator("td.below", { hasText: /· ada$/ }).waitFor();
   await page.setViewportSize({ width: 1280, height: 800 });
   await page.getByLabel("Actor").fill("grace");
   await page.keyboard.press("Enter");

@@ -38,3 +38,16 @@ it("a filter by a queue or a message type suggests the names in the catalog", as
     await page.locator(`datalist option[value="${name}"]`).waitFor({ state: "attached" });
   }
 });
+
+it("an unknown value of a filter is requested once, and refused", async () => {
+  const ada = await person();
+  const page = await ada.open("instances");
+  forgive(page, /422/);
+  for (const [path, name] of Object.entries({ "messages?minutes=soon": "minutes", "audit?bulk=some": "bulk" })) {
+    const asked: string[] = [];
+    page.on("request", (request) => request.url().includes(`${name}=`) && request.url().includes("/v1/") && asked.push(request.url()));
+    await page.goto(`${ada.url}/console/${path}`);
+    await page.getByRole("alert").getByText(`${name} must be`).waitFor();
+    expect(asked.length).toBe(1);
+  }
+});

@@ -31,7 +31,9 @@ const COLUMNS: readonly Column<Action>[] = [
 function Below({ of: { at, actor, reason } }: { of: Action }) {
   return (
     <>
-      <Ago at={at} /> · <bdi>{actor}</bdi>: <bdi title={reason}>{reason}</bdi>
+      <Ago at={at} /> · <bdi>{actor}</bdi>
+      {reason && ": "}
+      <bdi title={reason}>{reason}</bdi>
     </>
   );
 }
@@ -62,7 +64,7 @@ export function Audit() {
   const row = usePlace().query.get("row");
   const { target, instance, bulk } = filters;
   // Only an audit that is filtered by a target includes the actions that bulk actions performed on single items.
-  const eachOrOne = bulk === undefined && target === undefined && instance === undefined ? "false" : undefined;
+  const eachOrOne = bulk === "each" || target !== undefined || instance !== undefined ? undefined : (bulk ?? "false");
   return (
     <>
       <h1>Audit</h1>

@@ -24,7 +24,7 @@ export function Messages() {
       <FilterBar filters={FILTERS} />
       {q !== undefined && <Found key={q} q={q} />}
       <Observed what="Messages are counted">
-        <Counts minutes={Number(minutes ?? 60)} type={type} queue={queue} />
+        <Counts period={minutes ?? "60"} type={type} queue={queue} />
       </Observed>
     </div>
   );
@@ -78,13 +78,14 @@ function deadLetters({ open, captured, queue, type }: TypeCounts) {
   );
 }
 
-function Counts({ minutes, type, queue }: { minutes: number; type: string | undefined; queue: string | undefined }) {
+function Counts({ period, type, queue }: { period: string; type: string | undefined; queue: string | undefined }) {
   const { data, problem } = useData(
-    () => readCounts(minutes),
-    [minutes],
+    () => readCounts(period),
+    [period],
     ({ kind }) => kind !== "action",
   );
   if (!data) return <Reading problem={problem} />;
+  const minutes = Number(period);
   const shown = data.types.filter((one) => (type === undefined || one.type === type) && (queue === undefined || one.queue === queue));
   const times = periodsTo(Date.parse(data.at), MINUTE_MS, minutes);
   const isOne = type !== undefined || queue !== undefined;
@@ -143,9 +144,9 @@ interface TypeCounts {
   captured: number;
 }
 
-async function readCounts(minutes: number): Promise<Result<{ at: string; types: TypeCounts[] }>> {
+async function readCounts(minutes: string): Promise<Result<{ at: string; types: TypeCounts[] }>> {
   const found = await together({
-    counted: get("/v1/messages/by-minute", { query: { minutes: String(minutes) } as object }),
+    counted: get("/v1/messages/by-minute", { query: { minutes } as object }),
     letters: get("/v1/messages/dead-letters"),
   });
   if (!found.ok) return found;
