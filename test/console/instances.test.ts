@@ -141,8 +141,8 @@ it("delayed commands are listed by due time; each is moved, started now or cance
   await expectFit(page, "instances-delayed");
 
   await rows.nth(1).getByRole("button", { name: "Cancel" }).first().click();
+  await page.getByRole("dialog", { name: "Cancel: acme/never" }).getByText("The instance starts no further step").waitFor();
   const dialog = page.getByRole("dialog");
-  await dialog.getByText("The instance starts no further step").waitFor();
   await because(page, "not wanted");
   await expect.poll(() => rows.count()).toBe(3);
   expect((await ada.ask<{ status: string }>("GET", `/v1/instances/${cancelled.instance_id}?wait=30`)).status).toBe("terminated");

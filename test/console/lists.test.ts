@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import { built, readOperations } from "../../packages/millrace/cli/local/console.ts";
 import { forgive, person } from "./stage.ts";
+import { articles } from "./work.ts";
 
 it("a list shows each filter that its route declares, without a change of the console", async () => {
   const operations = readOperations();
@@ -37,6 +38,18 @@ it("a filter by a queue or a message type suggests the names in the catalog", as
     await page.getByLabel(label).focus();
     await page.locator(`datalist option[value="${name}"]`).waitFor({ state: "attached" });
   }
+});
+
+it("counts and bulk actions are not shown with a filter that they do not support", async () => {
+  const ada = await person();
+  await articles(ada, ["cold brew"]);
+  const page = await ada.open("instances?status=complete");
+  const rows = page.getByRole("table", { name: "Instances" }).locator("tbody tr");
+  const shown = [page.getByRole("list", { name: "Counts" }), page.getByRole("button", { name: "Run again all that are complete …" })];
+  for (const one of shown) await one.waitFor();
+  await page.goto(`${page.url()}&version=1`);
+  await expect.poll(() => rows.count()).toBe(4);
+  for (const one of shown) expect(await one.count()).toBe(0);
 });
 
 it("an unknown value of a filter is requested once, and refused", async () => {

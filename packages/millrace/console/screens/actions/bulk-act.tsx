@@ -87,15 +87,18 @@ const VERBS: Readonly<Record<string, readonly string[]>> = {
   ...{ paused: ["resume", "cancel"], in_doubt: ["cancel"] },
 };
 
+/** The filters of bulk actions on instances. */
+const SUPPORTED = new Set(["status", "workflow", "subject", "correlation", "tag", "since", "cause"]);
+
 /** Starts a bulk action on all instances of the list, if the API supports the filters and the status has bulk actions. */
 export function InstancesButton({ filters }: { filters: Readonly<Record<string, string | undefined>> }) {
-  const { since, overdue, activity, parent, ...rest } = filters;
+  const { since } = filters;
   // A filter by cause selects only failed instances.
   const status = filters.cause ? "errored" : filters.status;
   const verbs = VERBS[status ?? ""];
-  if (!status || !verbs || overdue || activity || parent || !may("operate")) return null;
+  if (!status || !verbs || !Object.keys(filters).every((name) => SUPPORTED.has(name)) || !may("operate")) return null;
   // The age in the filter is converted to a fixed time.
-  const filter = { ...rest, status, ...(since && { since: sinceOf(since) }) } as Record<string, string>;
+  const filter = { ...filters, status, ...(since && { since: sinceOf(since) }) } as Record<string, string>;
   const word = `${begun(eitherOf.format(verbs))} all that are ${inWords(status)} …`;
   return (
     <p>

@@ -27,6 +27,9 @@ const FILTERS = filtersOf("/v1/instances", {
   ...{ version: RARE, parent: RARE, overdue: RARE, cause: ONE_CAUSE },
 });
 
+/** The filters of `GET /v1/instances/counts`, and the status, which each count sets. */
+const COUNTED = new Set(["status", "workflow", "subject", "correlation", "tag", "since"]);
+
 const NEVER_STARTED = new Set(["dead", "skipped"]);
 
 /** The time from the acceptance of an instance to its end, or until now. It includes waits, retries and earlier runs. */
@@ -77,14 +80,14 @@ const DELAYED: readonly Column<Instance>[] = [
 ];
 
 function actsOn(instance: Instance) {
-  const of = DELAYED_VERBS.map((verb) => ({ ...actOn(instance, verb), class: "plain" }));
+  const of = DELAYED_VERBS.map((verb) => ({ ...actOn(instance, verb), about: instance.subject, class: "plain" }));
   return <ActButtons of={of.map((act) => ({ ...act, label: `${act.verb}: ${instance.subject}` }))} />;
 }
 
 export function Instances() {
   const filters = useFilters(FILTERS);
   const isActable = filters.activity === "delayed" && may("operate");
-  const isCounted = !filters.cause && !filters.parent && !filters.overdue && !filters.activity;
+  const isCounted = Object.keys(filters).every((name) => COUNTED.has(name));
   return (
     <>
       <h1>Instances</h1>
@@ -123,8 +126,7 @@ const USUAL = new Set(["running", "waiting", "in_doubt", "errored", "complete"])
 
 /** The number of instances for each status under the other filters. Each number links to the list with this status. */
 function ByStatus({ filters }: { filters: Readonly<Record<string, string | undefined>> }) {
-  const { workflow, subject, correlation, tag, since, status: current } = filters;
-  const query = { workflow, subject, correlation, tag, since };
+  const { status: current, ...query } = filters;
   const { data } = useData(() => get("/v1/instances/counts", { query: query as object }), [JSON.stringify(query)], ["instance", "skipped"]);
   const found = data?.items.filter(({ count }) => count > 0) ?? [];
   if (!data || (found.length === 0 && !current)) return null;
