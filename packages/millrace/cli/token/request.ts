@@ -16,12 +16,12 @@ export const USAGE = `Usage: npx millrace token --tenant acme --actor ada [--sco
        npx millrace token list --tenant acme [WHERE]
        npx millrace token link
        npx millrace token revoke <id> [--descendants] [--reason …] [WHERE]
---descendants ends all tokens that it minted as well, and those that these minted. \
-\`link\` prints a link that signs a browser in to the console of the engine that runs here. \
-The first makes a token: its scopes are of ${SCOPES.join(", ")}, and of the app's \
-own, after --own-scopes; it expires after the given number of days, at most ${MAX_DAYS}. \
-WHERE is --remote for the deployed engine, --config … for that of another wrangler.jsonc, which binds its database as DB, \
---persist-to … for the folder in which \`wrangler dev\` was told to keep its state.`;
+The first form creates a token. It expires after --days, at most ${MAX_DAYS}.
+--scopes: some of ${SCOPES.join(", ")}. --own-scopes: scopes of the app.
+--descendants also revokes the tokens that were minted with it, and their descendants.
+\`link\` prints a link that signs a browser in to the console of the local engine.
+WHERE selects the database: --remote (the deployed engine), --config FILE (another wrangler.jsonc),
+or --persist-to FOLDER (the state of \`wrangler dev\`).`;
 
 export interface Mint {
   verb: "mint";
