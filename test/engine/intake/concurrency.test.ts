@@ -9,7 +9,7 @@ import { lab, labs } from "../../probe/lab.ts";
 import { app } from "../../probe/worker.ts";
 import { countDone } from "../../probe/workflows.ts";
 import { deliver, dieAt, envelopeOf, event, fresh, keeperRound, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
-import { refuse, runLab } from "../lab.ts";
+import { platformOf, refuse, runLab } from "../lab.ts";
 import { crowd } from "./flowing.ts";
 
 it("at most N instances of a key are in progress, and the others start in the order of acceptance", async () => {
@@ -186,6 +186,25 @@ it("a paused instance keeps its slot, and a delayed command takes its place when
   for (const id of [first, second, delayed]) expect(await reaches(id, "complete")).toBe("complete");
   expect(begun()).toEqual(["a", "b", "late"]);
   expect((await instances.list(probeEnv, { tenantId, actor: "tess" }, { activity: "held" })).items).toEqual([]);
+});
+
+it("a command that was paused before it was due waits for a slot after its resume", async () => {
+  const { send, end, begun, hasBegun, act, heldOf } = await crowd();
+  const delayed = await send("late", { delay_seconds: 3600 });
+  expect((await act(delayed, "pause")).status).toBe(202);
+  await keeperRound();
+  await keeperRound();
+  expect(await platformOf(delayed)).toEqual({ status: "unknown" });
+  await send("a");
+  await hasBegun("a");
+  expect((await act(delayed, "resume")).status).toBe(202);
+  await keeperRound();
+  expect(await heldOf(delayed)).toBe("Waits for one of 1 slots of its key, after 0 others.");
+  end("a");
+  await hasBegun("late");
+  end("late");
+  expect(await reaches(delayed, "complete")).toBe("complete");
+  expect(begun()).toEqual(["a", "late"]);
 });
 
 it("messages of a queue without a stored row, and their copies, share the limit", async () => {

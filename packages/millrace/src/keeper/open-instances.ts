@@ -39,7 +39,7 @@ export interface Open {
   doubted: number;
   /** 1 while the instance's workflow or queue is paused. */
   held: number;
-  /** 1 while the instance waits for a slot of its workflow's `concurrency`. */
+  /** 1 while the instance needs a slot of its workflow's `concurrency`, also if an operator has paused it before its start. */
   waits: number;
   /** Time until a delayed command is due. */
   early_ms: number;
@@ -85,7 +85,8 @@ export async function dueInstances(env: EngineEnv, line: Line, elsewhere: Elsewh
         status IN ${GOING_ON} AND EXISTS (
           SELECT 1 FROM millrace_inbox WHERE millrace_inbox.instance_id = millrace_instances.id
             AND millrace_inbox.state = 'in_doubt') AS doubted,
-        ${pauseOf("1")} IS NOT NULL AS held, ${WAITS_FOR_SLOT} AS waits,
+        ${pauseOf("1")} IS NOT NULL AS held,
+        ${WAITS_FOR_SLOT} OR (status = 'paused' AND slot_turn IS NOT NULL) AS waits,
         iif(status = 'accepted', max(0, coalesce(due_at, 0) - ${now}), 0) AS early_ms,
         turn, (SELECT count(*) FROM turns) AS turns
       FROM turns CROSS JOIN millrace_instances ON millrace_instances.rowid IN (
