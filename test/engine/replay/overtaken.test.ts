@@ -1,5 +1,5 @@
 import { defineStep, notRetryable, upstreamRefused } from "millrace";
-import { instances } from "millrace/operate";
+import { effects, instances } from "millrace/operate";
 import { afterEach, describe, expect, it } from "vitest";
 import { unpackOutput } from "../../../packages/millrace/src/guard/output.ts";
 import { packChildResult } from "../../../packages/millrace/src/guard/result.ts";
@@ -91,6 +91,41 @@ describe.each(["platform", "inline"] as const)("An overtaken replay of %s steps"
     expect([await caughtOf(instanceId), done]).toEqual([null, []]);
     state.go = true;
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+  });
+});
+
+describe("A replay that does not know an operator's answer about an effect of the newer replay", () => {
+  it.each(["completes", "fails", "sends another mail"])("W17 W25 records nothing and is overtaken if it %s", async (what) => {
+    const { done, act } = world();
+    const state = { go: false };
+    const mail = defineStep<string, string>({
+      effect: "once",
+      async run({ input }) {
+        done.push(input);
+        throw new Error("The reply was lost.");
+      },
+    });
+    const newer = async ({ step }: LabCall, winner: string) => {
+      await step.effect("mail", mail, "newer");
+      await step.read("wait", () => held(() => state.go));
+      await act(step, `after ${winner}`);
+      return winner;
+    };
+    const older = async ({ step }: LabCall) => {
+      if (what === "sends another mail") await step.effect("other mail", mail, "older");
+      return what === "fails" ? fails() : completes();
+    };
+    const { instanceId, begin, release } = await twoReplays({ older, newer });
+    await begin();
+    expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
+    const [effect] = await instances.effects(probeEnv, operator, instanceId);
+    await effects.resolve(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output: "sent" }, "in the sent folder");
+    await recorded(instanceId, "mail");
+    expect(await release()).toMatchObject(OVERTAKEN);
+    expect([await statusOf(instanceId), done]).toEqual(["running", ["newer"]]);
+    state.go = true;
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect([await outputOf(instanceId), done]).toEqual(["b", ["newer", "after b"]]);
   });
 });
 

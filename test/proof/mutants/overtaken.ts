@@ -19,6 +19,18 @@ export const OVERTAKEN = mutantsOf("guard", {
     put: "isBehind",
     killedBy,
   },
+  "an operator's answer hides the other replay from the end of an overtaken replay": {
+    file: "packages/millrace/src/store/inbox/outcome.ts",
+    find: "coalesce(${row}->>'given', '')",
+    put: "'operator'",
+    killedBy,
+  },
+  "an operator's answer hides the other replay from the claim of an overtaken replay": {
+    file: "packages/millrace/src/store/inbox/claim.ts",
+    find: '${attempt.given ?? ""}',
+    put: "'operator'",
+    killedBy,
+  },
   "an overtaken replay stores a failure that it caught": {
     file: ENDS,
     find: "AND run = r.value->>'run' AND NOT ${isOvertaken(\"r.value->>'id'\", \"r.value\").fragment}",

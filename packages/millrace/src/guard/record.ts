@@ -57,7 +57,7 @@ export async function record<Output>(
   inbox.noteEntry(answer.standing, askedAt);
   await crashPoint("W05 recorded, step result lost", replay.instanceId);
   if (mine) {
-    inbox.noteOutcome(step);
+    inbox.noteOutcome(step, attempt.token);
     replay.noteTagged(tags);
   } else inbox.noteOther(step);
   if (!isDone(answer)) {

@@ -24,6 +24,7 @@ const PROOF_MS = 1000;
 export class Inbox {
   /** Prefix of the tokens of this replay's attempts, which is unique for each replay. */
   readonly #replay = attemptToken().slice(0, 8);
+  #given: string | undefined;
   #isFirst: boolean;
   #proof: Promise<boolean> | undefined;
   readonly #createdAt: Date | undefined;
@@ -245,7 +246,7 @@ export class Inbox {
   }
 
   /** The place of the next record in the log. The position grows with each record, because effects are undone in reverse order. */
-  stamp({ start, position }: StepCall): Pick<Attempt, "position" | "after" | "caught" | "replay" | "readAt"> {
+  stamp({ start, position }: StepCall): Pick<Attempt, "position" | "after" | "caught" | keyof Reader> {
     return {
       // An undo settles an effect at its earlier position, before entries that the log has already.
       ...(start ? this.stepOrder.before(start, position !== undefined) : { after: null, caught: null }),
@@ -256,7 +257,7 @@ export class Inbox {
 
   /** The author of a write, which is refused if another replay has written to the inbox since this replay's last read. */
   get reader(): Reader {
-    return { replay: this.#replay, readAt: this.undoes ? null : this.#readAt };
+    return { replay: this.#replay, given: this.#given, readAt: this.undoes ? null : this.#readAt };
   }
 
   /** The position of the next record. */
@@ -293,7 +294,8 @@ export class Inbox {
     this.run.note(standing, askedAt);
   }
 
-  noteOutcome({ start }: StepCall): void {
+  noteOutcome({ start }: StepCall, token: string): void {
+    if (!token.startsWith(this.#replay)) this.#given = token;
     if (start) this.stepOrder.noteOutcome(start);
   }
 

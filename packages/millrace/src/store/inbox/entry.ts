@@ -72,6 +72,8 @@ export interface Attempt {
   caught: string | null;
   /** The replay that makes the attempt: the first 8 characters of the tokens of its attempts. */
   replay: string;
+  /** The token of an output from an operator that the replay has recorded; absent without such a record. */
+  given?: string | undefined;
   /**
    * The database's time at which the replay read the inbox; 0 before the first read. The write is refused if another replay has written
    * since. Null for an undo, which follows the order of the log.

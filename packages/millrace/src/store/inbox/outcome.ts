@@ -34,7 +34,7 @@ export function fenceCommit({ key, position, after, caught, token, undoable }: A
  */
 export function recordOutcome(attempt: Attempt, outcome: Recorded): RowStatement {
   const messages = outcome.messages.length > 0 ? copies(outcome.messages) : null;
-  const { key, position, after, caught, replay, readAt, class: effectClass, epoch, token } = attempt;
+  const { key, position, after, caught, replay, given, readAt, class: effectClass, epoch, token } = attempt;
   const { output, outputRef, error } = outcome;
   return {
     text: RECORD,
@@ -44,6 +44,7 @@ export function recordOutcome(attempt: Attempt, outcome: Recorded): RowStatement
       after,
       caught,
       replay,
+      given,
       readAt,
       class: effectClass,
       epoch,
@@ -101,12 +102,13 @@ interface Recorded {
 export const SKIPPED = "skipped";
 
 /**
- * The condition that another replay of an instance has written to the inbox since the replay of `row` has read the inbox. A replay that
- * records a skipped step writes an operator's token. `instanceId` and `row` are SQL expressions.
+ * The condition that another replay of an instance has written to the inbox since the replay of `row` has read the inbox. `instanceId` and
+ * `row` are SQL expressions.
  */
 export function isOvertaken(instanceId: string, row: string): Fragment {
   return fragment(`EXISTS (SELECT 1 FROM millrace_inbox other WHERE other.instance_id = ${instanceId}
-        AND other.updated_at >= ${row}->>'readAt' AND substr(other.token, 1, 8) NOT IN (${row}->>'replay', 'operator', '${SKIPPED}'))`);
+        AND other.updated_at >= ${row}->>'readAt'
+        AND substr(other.token, 1, 8) NOT IN (${row}->>'replay', coalesce(${row}->>'given', '')))`);
 }
 
 const RECORD = `

@@ -47,6 +47,7 @@ export function revive({ id, run }: { id: string; run: number }): Statement {
 /** The replay that writes, and the database's time at which it read the inbox (see `Attempt`). */
 export interface Reader {
   readonly replay: string;
+  readonly given?: string | undefined;
   readonly readAt: number | null;
 }
 
