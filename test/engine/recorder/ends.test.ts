@@ -57,6 +57,23 @@ describe("The recorded end of a run", () => {
     expect(await errorOf(instanceId)).toBe(null);
   });
 
+  it("W33 a failure is recorded, although an overtaken replay reports a success at the same time", async () => {
+    const { instanceId: id, state } = await failsUntilMended();
+    state.broken = false;
+    const written = () => rows<{ token: string }>("SELECT token FROM millrace_inbox WHERE instance_id = ?1 AND state = 'done'", id);
+    const [entry] = await until(written, (done) => done.length === 1);
+    const recorder = recorderOf(probeEnv, id);
+    const end = { id, run: 1, error: null, readAt: 0 };
+    // The first query makes the two reports wait for the same batch.
+    const [, ...answers] = await Promise.all([
+      recorder.standing(id),
+      recorder.finish({ ...end, status: "complete", replay: "overtaken" }, true),
+      recorder.finish({ ...end, status: "errored", error: "{}", replay: entry?.token.slice(0, 8) ?? "" }, true),
+    ]);
+    state.go = true;
+    expect([answers, await statusOf(id)]).toEqual([[false, true], "errored"]);
+  });
+
   it("I17 the keeper corrects an errored row to running while the run continues on the platform", async () => {
     const { instanceId, state } = await failsUntilMended();
     state.broken = false;

@@ -258,6 +258,7 @@ export class Recorder extends DurableObject<EngineEnv> {
         untold: parent === undefined ? undefined : (rows[1]?.find(({ id }) => id === end.id) as UntoldEnd | undefined),
         next: inFlow ? ((rows.at(-1) ?? []).filter(({ ended }) => ended === end.id) as unknown as NextInSlot[]) : [],
       }),
+      apart: { what: end.id, by: end.replay ?? "" },
     });
     this.ctx.waitUntil(
       committed

@@ -98,8 +98,6 @@ const FINISH = `
     check_at = iif(r.value->>'status' = 'errored', ${now.fragment} + ${KEEPER_PATIENCE_MS}, NULL)
   FROM json_each(?1) r
   WHERE millrace_instances.id = r.value->>'id' AND millrace_instances.run = r.value->>'run'
-    AND (r.value->>'status' <> 'errored' OR NOT EXISTS (SELECT 1 FROM json_each(?1) other
-      WHERE other.value->>'id' = r.value->>'id' AND other.value->>'run' = r.value->>'run' AND other.value->>'status' <> 'errored'))
     AND (millrace_instances.status NOT IN ${ENDED.fragment}
       OR (millrace_instances.status = 'errored' AND r.value->>'status' <> 'errored'))
     AND (millrace_instances.undo IS NULL OR r.value->>'status' <> 'complete')
