@@ -16,6 +16,12 @@ export const FLOW = mutantsOf("flow", {
     put: "'in_doubt') BEGIN UPDATE millrace_instances SET slot_turn = NULL WHERE slot = NEW.slot AND status = 'accepted'; UPDATE millrace_instances SET slot_turn = NULL, updated_at",
     killedBy: "random",
   },
+  "the keeper creates a paused run that has no slot": {
+    file: "packages/millrace/src/keeper/open-instances.ts",
+    find: "OR (status = 'paused' AND slot_turn IS NOT NULL)",
+    put: "",
+    killedBy: "test/engine/intake/concurrency.test.ts",
+  },
   "a run starts by its message although it waits for a slot": {
     file: "packages/millrace/src/store/instances/accept.ts",
     find: "AND slot_turn IS NULL AND coalesce(due_at, 0)",

@@ -31,6 +31,12 @@ export const OVERTAKEN = mutantsOf("guard", {
     put: "'operator'",
     killedBy,
   },
+  "a refused success of an overtaken replay suppresses the failure in the same batch": {
+    file: "packages/millrace/src/recorder/recorder.ts",
+    find: 'apart: { what: end.id, by: end.replay ?? "" },',
+    put: "",
+    killedBy: "test/engine/recorder/ends.test.ts",
+  },
   "an overtaken replay stores a failure that it caught": {
     file: ENDS,
     find: "AND run = r.value->>'run' AND NOT ${isOvertaken(\"r.value->>'id'\", \"r.value\").fragment}",

@@ -34,7 +34,8 @@ export function claimEntry(attempt: Attempt, leaseMs: number, input: string | nu
     VALUES (${key.instanceId}, ${key.step}, ${key.item}, ${key.generation}, ${attempt.position}, ${attempt.after}, ${attempt.caught},
       ${attempt.class},
       iif(EXISTS (SELECT 1 FROM millrace_inbox other WHERE other.instance_id = ${key.instanceId}
-        AND other.updated_at >= ${attempt.readAt} AND substr(other.token, 1, 8) NOT IN (${attempt.replay}, ${attempt.given ?? ""})), NULL, 'claimed'),
+        AND other.updated_at >= ${attempt.readAt}
+        AND substr(other.token, 1, 8) NOT IN (${attempt.replay}, ${attempt.given ?? ""})), NULL, 'claimed'),
       1, ${attempt.token}, ${now} + ${leaseMs}, ${input}, ${attempt.undoable ? 1 : 0}, ${attempt.beganAt ?? null}, ${now})
     ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET
       state = iif(${CANNOT_BE_ASKED}, 'in_doubt', 'claimed'), class = iif(${CANNOT_BE_ASKED}, millrace_inbox.class, excluded.class),
