@@ -1,10 +1,8 @@
 import { defineStep, upstreamRefused } from "millrace";
 import { effects, instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import type { RowStatement } from "../../../packages/millrace/src/contract/sql.ts";
 import type { Done } from "../../../packages/millrace/src/guard/step.ts";
-import { GroupCommit } from "../../../packages/millrace/src/store/d1/group-commit.ts";
-import { finishInstance, selectRun } from "../../../packages/millrace/src/store/instances/run.ts";
+import { recorderOf } from "../../../packages/millrace/src/recorder/client.ts";
 import { operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { errorOf, held, outputOf, platformOf, platformReaches, restartLab, runLab } from "../lab.ts";
 import { effect, retry } from "../operate/operating.ts";
@@ -127,20 +125,24 @@ describe("The recorded end of a run", () => {
   it.each([
     ["failed and then as complete", ["errored", "complete"]],
     ["complete and then as failed", ["complete", "errored"]],
-  ] as const)("I17 a run that is reported as %s in one batch of the recorder is complete", async (_, ends) => {
+  ] as const)("I17 a run that is reported as %s at the same time is complete", async (_, ends) => {
     let done = false;
-    const { instanceId } = await runLab(({ step }) => step.read("still at work", () => held(() => done)));
-    await platformReaches(instanceId, "running");
-    const group = new GroupCommit(probeEnv.DB);
-    const tell = (statement: RowStatement) => group.commit({ statements: [statement], read: () => undefined });
-    // While the first unit is running, the others are gathered in one group.
-    await Promise.all([
-      tell(selectRun(instanceId)),
-      ...ends.map((status) => tell(finishInstance({ id: instanceId, run: 1, status, error: status === "errored" ? "{}" : null }))),
-    ]);
-    expect(await statusOf(instanceId)).toBe("complete");
+    const { instanceId: id } = await runLab(({ step }) => step.read("still at work", () => held(() => done)));
+    await platformReaches(id, "running");
+    const recorder = recorderOf(probeEnv, id);
+    const end = (status: (typeof ends)[number]) => ({
+      id,
+      run: 1,
+      status,
+      error: status === "errored" ? "{}" : null,
+      replay: "",
+      readAt: 0,
+    });
+    // The first query makes the two reports wait for the same batch.
+    await Promise.all([recorder.standing(id), ...ends.map((status) => recorder.finish(end(status), true))]);
+    expect(await statusOf(id)).toBe("complete");
     done = true;
-    expect(await platformReaches(instanceId, "complete")).toBe("complete");
+    expect(await platformReaches(id, "complete")).toBe("complete");
   });
 
   it.each(["dead", "skipped"])(

@@ -258,7 +258,8 @@ export class Recorder extends DurableObject<EngineEnv> {
         untold: parent === undefined ? undefined : (rows[1]?.find(({ id }) => id === end.id) as UntoldEnd | undefined),
         next: inFlow ? ((rows.at(-1) ?? []).filter(({ ended }) => ended === end.id) as unknown as NextInSlot[]) : [],
       }),
-      apart: { what: end.id, by: end.replay ?? "" },
+      // Of two ends in one batch, SQLite would apply any.
+      apart: { what: end.id, by: `${end.replay} ${end.status}` },
     });
     this.ctx.waitUntil(
       committed

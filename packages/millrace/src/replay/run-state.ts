@@ -83,10 +83,10 @@ export class RunState {
     return status === "paused" ? "paused" : "continue";
   }
 
-  /** True if this run has the status in the database. */
+  /** True if this run has the status in the database, or if the instance has no row, as after a start through a wrong binding. */
   async isAt(status: InstanceStatus): Promise<boolean> {
     const [standing, number] = [await this.#look(), await this.number()];
-    return standing?.run === number && standing.status === status;
+    return standing === undefined || (standing.run === number && standing.status === status);
   }
 
   get undo(): string | null {
