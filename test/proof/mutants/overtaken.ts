@@ -33,7 +33,7 @@ export const OVERTAKEN = mutantsOf("guard", {
   },
   "a refused success of an overtaken replay suppresses the failure in the same batch": {
     file: "packages/millrace/src/recorder/recorder.ts",
-    find: 'apart: { what: end.id, by: `${end.replay} ${end.status}` },',
+    find: "apart: { what: end.id, by: `${end.replay} ${end.status}` },",
     put: "",
     killedBy: "test/engine/recorder/ends.test.ts",
   },
