@@ -1,9 +1,10 @@
 import { createExecutionContext } from "cloudflare:test";
 import { Hono } from "hono";
 import { atomically } from "millrace";
-import { engineRoutes, type HttpEnv } from "millrace/http";
+import { engineRoutes, type HttpEnv, operationIn } from "millrace/http";
 import { audit, type Scope, tokens } from "millrace/operate";
 import { expect, it, onTestFinished } from "vitest";
+import * as z from "zod";
 import { ordersApi } from "../../docs/examples/api.ts";
 import { withAuditOpen } from "../../opened-audit.ts";
 import { app } from "../../probe/worker.ts";
@@ -58,6 +59,22 @@ it("the custom routes of an app accept the engine's tokens, have custom error co
   const document = (await ask("/openapi.json")).body as { paths: object; components: { schemas: Record<string, unknown> } };
   expect(Object.keys(document.paths)).toEqual(expect.arrayContaining(["/v1/orders/{id}", "/v1/commands"]));
   expect(JSON.stringify(document.components.schemas.Problem)).toContain('"order_not_found"');
+});
+
+it("a header that its schema refuses is refused before the handler, for a route of an app and of the engine", async () => {
+  const orders = operationIn<HttpEnv>()("get", "/v1/orders", "listOrders", "orders list", {
+    summary: "List the orders of a color",
+    description: "Returns the color.",
+    headers: { "x-color": z.enum(["blue", "red"]), "x-note": z.string().optional() },
+    answer: ["The color", z.object({ color: z.string() })],
+    run: ({ context }) => ({ color: context.req.header("x-color") ?? "" }),
+  });
+  const ask = await asking(engineRoutes(app, { routes: [[orders]], groups: [{ name: "Orders", paths: ["/v1/orders"], description: "" }] }));
+  expect(await ask("/v1/orders", { headers: { "x-color": "blue", "x-note": "x" } })).toEqual({ status: 200, body: { color: "blue" } });
+  for (const headers of [undefined, { "x-color": "green" }])
+    expect(await ask("/v1/orders", headers && { headers })).toMatchObject({ status: 422, body: { issues: [{ path: "x-color" }] } });
+  const long = await ask("/v1/stream", { headers: { "last-event-id": "9".repeat(1001) } });
+  expect(long).toMatchObject({ status: 422, body: { issues: [{ path: "last-event-id" }] } });
 });
 
 it("tokens can have the custom scopes of an app, and custom verbs are in the audit", async () => {

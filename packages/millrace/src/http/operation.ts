@@ -105,7 +105,6 @@ interface Declared<
   /** The parameters of the path that are not any string. */
   readonly params?: Params;
   readonly query?: Query;
-  /** The documented headers, which the handler reads and checks. */
   readonly headers?: Shape;
   /** The JSON body, read with its limits before the handler. */
   readonly body?: Body;

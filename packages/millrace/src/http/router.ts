@@ -15,7 +15,7 @@ interface Answer {
   readonly content?: Content;
 }
 
-/** A route of the OpenAPI document. The schemas of `request` also parse path and query. The route's handler reads headers and body. */
+/** A route of the OpenAPI document. The schemas of `request` also parse the route's parameters. The route's handler reads the body. */
 export interface Route {
   readonly method: "get" | "post" | "put" | "patch" | "delete";
   /** The path, with names in braces: `/v1/instances/{id}`. */
@@ -93,7 +93,7 @@ export class Routes<E extends Env = Env> extends Hono<E> {
   }
 }
 
-/** A function that parses the query and the path of a request, in this order. Handlers parse the headers that they read. */
+/** A function that parses the query, the path and the headers of a request, in this order. */
 function readerOf({ method, path, security, request = {} }: Route): (asked: HonoRequest) => void {
   const { params } = request;
   // A request with a misspelt filter would return an unfiltered list. Public pages accept further parameters.
@@ -102,16 +102,25 @@ function readerOf({ method, path, security, request = {} }: Route): (asked: Hono
   // Senders of webhooks choose their own headers. Other senders of this header expect that the request can be repeated.
   const named = Object.keys(request.headers?.shape ?? {});
   const refusesKey = method !== "get" && !path.startsWith("/inbound/") && !named.includes("idempotency-key");
+  // The parse of a header that may be any text would only take processor time of each command.
+  const checked = Object.entries<z.ZodType>(request.headers?.shape ?? {}).filter(([, schema]) => !acceptsAnyText(schema));
+  const headers = z.object(Object.fromEntries(checked));
   return (asked) => {
     if (security.length > 0) refuseUnreadable(asked.url);
     if (refusesKey && asked.header("idempotency-key") !== undefined)
       throw invalidRequest([{ path: "Idempotency-Key", message: "is not read by this route: leave the header out" }]);
     if (query && (request.query || asked.url.includes("?"))) parse(asked, "query", query, sentOnce(asked.queries()));
     if (params) parse(asked, "param", params, asked.param());
+    if (checked.length > 0) parse(asked, "header", headers, Object.fromEntries(checked.map(([name]) => [name, asked.header(name)])));
   };
 }
 
-function parse(asked: HonoRequest, where: "query" | "param", schema: z.ZodObject, sent: object): void {
+function acceptsAnyText(schema: z.ZodType): boolean {
+  const text = schema instanceof z.ZodOptional ? schema.unwrap() : undefined;
+  return text instanceof z.ZodString && !text.def.checks?.length;
+}
+
+function parse(asked: HonoRequest, where: "query" | "param" | "header", schema: z.ZodObject, sent: object): void {
   const read = schema.safeParse(sent);
   if (!read.success) throw invalidRequest(issuesIn(schema, sent, read.error).map(saidOnce));
   asked.addValidatedData(where, read.data);
