@@ -28,6 +28,14 @@ const refused = defineStep({
   run: () => Promise.reject(upstreamRefused("Refused.")),
 });
 
+/** A workflow function that catches a failure and then acts. */
+const catching =
+  (act: ReturnType<typeof world>["act"]) =>
+  async ({ step }: LabCall) => {
+    await step.effect("pay", refused, "older").catch(() => undefined);
+    return act(step, "after the failure");
+  };
+
 const caughtOf = async (instanceId: string) =>
   (await rows<{ caught: string | null }>("SELECT caught FROM millrace_instances WHERE id = ?1", instanceId))[0]?.caught;
 
@@ -80,10 +88,7 @@ describe.each(["platform", "inline"] as const)("An overtaken replay of %s steps"
   it("W25 stores no failure that it caught, and begins no effect after the failure", async () => {
     mode.steps = steps;
     const { done, act, state, newer } = goingOn();
-    const older = async ({ step }: LabCall) => {
-      await step.effect("pay", refused, "older").catch(() => undefined);
-      return act(step, "after the failure");
-    };
+    const older = catching(act);
     const { instanceId, begin, release } = await twoReplays({ older, newer });
     await begin();
     await recorded(instanceId, "won by b");
@@ -152,10 +157,7 @@ describe("A replay that is still alive", () => {
   it("W33 stores no caught failure for the next run after an operator's retry", async () => {
     const { done, act } = world();
     const { state, newer } = failing();
-    const older = async ({ step }: LabCall) => {
-      await step.effect("pay", refused, "older").catch(() => undefined);
-      return act(step, "after the failure");
-    };
+    const older = catching(act);
     const { instanceId, begin, release } = await twoReplays({ older, newer });
     await begin();
     await platformReaches(instanceId, "errored");

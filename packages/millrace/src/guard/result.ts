@@ -44,8 +44,8 @@ const SMALL_RESULT_BYTES = 16 * 1024;
 
 /**
  * Packs the result of a child for its parent. A large result is stored in the folder of the parent's outputs, because retention keeps that
- * folder as long as the parent. Each replay has its own path, because an overtaken replay may have another
- * result. Errors: `unavailable` if R2 fails after all retries.
+ * folder as long as the parent. Each replay has its own path, because an overtaken replay may have another result. Errors: `unavailable` if
+ * R2 fails after all retries.
  */
 export async function packChildResult(bucket: R2Bucket, child: ChildRun, kept: unknown): Promise<string> {
   const path = () => `${child.tenantId}/${child.parent}/${digest("child", child.id, String(child.run), attemptToken())}`;

@@ -78,8 +78,8 @@ export type Standing = Approval | Left;
 
 /**
  * Creates the approval and marks the instance as waiting, in one round trip. An existing approval is returned unchanged, also after a
- * restart, with the time that remains until its original deadline. The result is `Held` if an operator has paused the
- * instance or begun another run.
+ * restart, with the time that remains until its original deadline. The result is `Held` if an operator has paused the instance or
+ * begun another run.
  */
 export async function askQuestion(asker: Asker, asked: Question): Promise<Standing | Held> {
   const { env, tenantId, instanceId, label } = asker;

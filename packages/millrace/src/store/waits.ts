@@ -23,8 +23,8 @@ export interface NewWait {
 }
 
 /**
- * Registers an instance's wait for an event, unless the instance is paused or another run has begun. A wait may be
- * registered several times. The time limit of the wait counts from its first registration.
+ * Registers an instance's wait for an event, unless the instance is paused or another run has begun. A wait may be registered several
+ * times. The time limit of the wait counts from its first registration.
  */
 export function askForEvent(wait: NewWait): Statement {
   const { instanceId, run, name, workflow, tenantId, type, subject, eventType, timeoutMs } = wait;

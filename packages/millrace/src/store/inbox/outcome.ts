@@ -28,9 +28,8 @@ export function fenceCommit({ key, position, after, caught, token, undoable }: A
  *
  * The same refusal stops a replay if another replay has written since the replay read the inbox. The refusal also stops a
  * dead process's commit that arrives after the start of an undo, because the undo would miss the commit. No commit follows the end of a
- * complete run. A repeat of an ambiguous commit is
- * safe, because the repeat is refused and the row shows the attempt's own token. The statement returns the status of the instance at the
- * time of the write.
+ * complete run. A repeat of an ambiguous commit is safe, because the repeat is refused and the row shows the attempt's own token. The
+ * statement returns the status of the instance at the time of the write.
  */
 export function recordOutcome(attempt: Attempt, outcome: Recorded): RowStatement {
   const messages = outcome.messages.length > 0 ? copies(outcome.messages) : null;
