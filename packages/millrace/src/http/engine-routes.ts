@@ -106,8 +106,23 @@ export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unma
 }
 
 const OPERATIONS = [
-  ...[...accepting, ...instances, ...instanceActs, ...effects, ...deadLetters, ...bulkActions, ...approvals, ...finding],
-  ...[...catalogRoutes, ...schedules, ...workflows, ...lanes, ...limits, ...tokens, instanceStream, stream, ...deployment],
+  ...accepting,
+  ...instances,
+  ...instanceActs,
+  ...effects,
+  ...deadLetters,
+  ...bulkActions,
+  ...approvals,
+  ...finding,
+  ...catalogRoutes,
+  ...schedules,
+  ...workflows,
+  ...lanes,
+  ...limits,
+  ...tokens,
+  instanceStream,
+  stream,
+  ...deployment,
 ];
 
 /** The types for a client: requests and responses of the engine's routes, by path and method. */
